@@ -14,7 +14,7 @@ from cosched.observe.report.page import render_page
 from cosched.observe.report.simulations import FIGURES
 from cosched.observe.timeline.timeline import timelines
 from tests.unit.bench.bench_samples import BATCH, COSCHED, KERNEL, run, summaries
-from tests.unit.observe.timeline_samples import two_nodes
+from tests.unit.observe.timeline_samples import TracedNode, two_nodes
 
 WAIT_S = 30
 LENGTH_S = 0.2
@@ -284,3 +284,21 @@ def test_damaged_page_shows_error(browser, tmp_path):
     path.write_text(re.sub(r'(id="data">.{20}).*?</script>', r"\1</script>", whole))
     page = Page(browser, path).open()
     assert "cannot be drawn" in page.text("main")
+
+
+def test_halves_have_rows_and_a_job_its_neighbour(browser, tmp_path):
+    node = TracedNode("n1")
+    node.register(0, "0.a", 1, 0)
+    node.register(0, "0.b", 2, 1)
+    for job, task in (("0.a", 1), ("0.b", 2)):
+        node.exit(200, job, task)
+    path = tmp_path / "report.html"
+    path.write_text(
+        render_page("halves", report_data(timelines([node.trace(tmp_path)]), []))
+    )
+    page = Page(browser, path).open()
+    page.at(0.1).perform()
+    assert page.text(".tip").startswith("n1: 0.a, beside 0.b\n")
+    page.at(0.1, height=36).perform()
+    assert page.text(".tip").startswith("n1: 0.b, beside 0.a\n")
+    assert page.errors() == []

@@ -14,7 +14,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from benchmarks.kernels.build import SOURCES
 from benchmarks.kernels.emulated import EmulatedNode
 from cosched.bench.workload.build import build_program
 from cosched.core.errors import CoschedError
@@ -33,6 +32,7 @@ KINDS: Mapping[str, Limits] = {
 NODE = EmulatedNode(processors=2, stretch=1.0, seek_ms=0.25, access_ns=1.0, stream_mb_s=1e6)
 #: The rounds a second of a rank that nothing slows.
 FULL_RATE = 400.0
+_SOURCE = Path(__file__).parents[2] / "kernels/c/limited.c"
 _MARK = Path(__file__).parents[3] / "cosched/malleable/native/include"
 #: How long a measured job and its neighbour may take beyond the measured time.
 _PATIENCE_S = 30.0
@@ -47,7 +47,7 @@ def build_programs(mpi: Mpi, folder: Path) -> dict[str, Path]:
             f"{mpi.mpiexec}: no mpicc beside it; name another MPI with --mpi"
         )
     words = (f"-I{_MARK}", "-D_GNU_SOURCE")
-    made = build_program(SOURCES / "limited.c", mpi.mpicc, os.environ, words=words)
+    made = build_program(_SOURCE, mpi.mpicc, os.environ, words=words)
     return {kind: Path(shutil.copy(made, folder / kind)) for kind in KINDS}
 
 

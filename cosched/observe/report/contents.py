@@ -13,6 +13,7 @@ from datetime import datetime, timezone
 from itertools import accumulate
 from typing import Any
 
+from cosched.core.node.division import format_cpus
 from cosched.core.node.messages import Cause, Job, Refusal
 from cosched.core.units import NS_PER_S, NS_PER_US
 from cosched.observe.report.simulations import simulation_data
@@ -88,6 +89,7 @@ def _node(node: NodeTimeline, number: Mapping[Job, int], origin_ns: int) -> Json
     lanes = 1 + max((span.lane for span in node.spans), default=0)
     return {
         "name": node.node,
+        "parts": [format_cpus(cpus) for cpus in node.parts],
         "lanes": [
             _spans([span for span in node.spans if span.lane == lane], number, origin_ns)
             for lane in range(lanes)

@@ -10,7 +10,7 @@ daemon was killed, the spans end with its last event.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import msgspec
@@ -21,6 +21,7 @@ from cosched.core.node.messages import (
     Refusal,
     RefuseRequest,
     Task,
+    TaskRegistered,
 )
 from cosched.core.trace.account import Account, Accounts, Moment, Standing
 from cosched.observe.timeline.trace import Segment, Trace
@@ -61,6 +62,9 @@ class NodeTimeline:
     refused: list[Refused] = field(default_factory=list)
     #: (job, from, to) for each stay of a job on the node, in ns since 1970.
     present: list[tuple[Job, int, int]] = field(default_factory=list)
+    #: The CPUs of each part of a node on which jobs run side by side, the lowest first;
+    #: empty: no two jobs had CPUs of their own. The lanes of these parts come first.
+    parts: list[frozenset[int]] = field(default_factory=list)
 
 
 def timelines(traces: Iterable[Trace]) -> list[NodeTimeline]:
@@ -83,6 +87,7 @@ class _Reader:
         self._line = NodeTimeline(header.node, header.wall_ns, header.wall_ns)
         self._accounts = Accounts(intervals_max=None)
         self._ended: list[Account] = []
+        self._cpus: dict[Job, frozenset[int]] = {}
 
     def read(self) -> NodeTimeline:
         wall_ns = self._line.begin_ns
@@ -94,6 +99,9 @@ class _Reader:
             for entry in segment.entries:
                 wall_ns = max(wall_ns, entry.event.wall_ns)
                 event = entry.event
+                if isinstance(event, TaskRegistered):
+                    before = self._cpus.get(event.job, frozenset())
+                    self._cpus[event.job] = before | event.cpus
                 if event.wall_ns < wall_ns:
                     event = msgspec.structs.replace(event, wall_ns=wall_ns)
                 self._ended += self._accounts.take(event, entry.commands)
@@ -109,11 +117,16 @@ class _Reader:
             if account.standing is Standing.SCHEDULED
         ]
         last = self._accounts.close()
-        self._line.spans = _in_lanes(
+        self._line.parts = parts = _parts_of(set(self._cpus.values()))
+        lanes = {
+            job: parts.index(cpus) for job, cpus in self._cpus.items() if cpus in parts
+        }
+        spans = (
             span
             for account in (*self._ended, *last)
             for span in _spans(account, cut=account in last and account.job in running)
         )
+        self._line.spans = _in_lanes(spans, lanes)
         self._line.present = sorted(
             (
                 (account.job, account.began.wall_ns, account.since.wall_ns)
@@ -132,13 +145,24 @@ def _spans(account: Account, *, cut: bool) -> Iterator[Span]:
             yield Span(account.job, begin.wall_ns, end.wall_ns, cause, 0, last)
 
 
-def _in_lanes(spans: Iterable[Span]) -> list[Span]:
-    """Returns the spans in order, each in the lowest lane that is free."""
+def _parts_of(sets: Collection[frozenset[int]]) -> list[frozenset[int]]:
+    """Returns the smallest sets of CPUs that jobs had; none if two of them overlap, or if
+    there is one only."""
+    least = [each for each in sets if not any(other < each for other in sets)]
+    apart = sum(map(len, least)) == len(frozenset().union(*least))
+    return sorted(least, key=min) if len(least) > 1 and apart and all(least) else []
+
+
+def _in_lanes(spans: Iterable[Span], lanes: Mapping[Job, int]) -> list[Span]:
+    """Returns the spans in order, each in the lane of its job's part of the node, or in the
+    lowest lane that is free. lanes: the lanes of jobs on parts."""
     found: list[Span] = []
     ends_ns: list[int] = []  # the end of the last span in each lane
     for span in sorted(spans, key=lambda span: (span.begin_ns, span.job)):
-        free = (n for n, end_ns in enumerate(ends_ns) if end_ns <= span.begin_ns)
-        lane = next(free, len(ends_ns))
+        own = lanes.get(span.job)
+        ends_ns += [0] * (0 if own is None else own + 1 - len(ends_ns))
+        free = [n for n, end_ns in enumerate(ends_ns) if end_ns <= span.begin_ns]
+        lane = own if own in free else next(iter(free), len(ends_ns))
         ends_ns[lane : lane + 1] = [span.end_ns]
         found.append(replace(span, lane=lane))
     return found

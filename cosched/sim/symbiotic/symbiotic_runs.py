@@ -12,10 +12,12 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
+
+import msgspec
 
 from cosched.core.cluster.queue.halves.halves import Halves
 from cosched.core.cluster.queue.halves.learner import LabelCheck, Learner
@@ -54,6 +56,8 @@ class SharingRun:
     trace: Path | None = None  #: the log that replaces the recipe; None: no log
     strict: bool = False  #: the first bad line of the log is an error
     draw: str = "job"  #: one of stream.DRAWS: how the jobs of a log get applications
+    #: The largest job that may have halves, in whole nodes, as a part of the machine.
+    share_up_to: float = 1.0
     wrong_runs: int = WRONG_RUNS  #: after so many a label has no effect; 0: each has one
 
     @property
@@ -139,9 +143,10 @@ def simulate(
     learner = Learner(run.model.labels)
     placement = placement_of(name, learner)
     engine = VirtualTime()
+    largest = 2 * nodes * run.share_up_to
     machine = SharedMachine(
         engine,
-        stream,
+        [_sharing_up_to(entry, largest) for entry in stream],
         Halves(((0, nodes - 1),), placement, learner),
         Policy(ORDERS[run.order], Easy),
         run.model.matrix,
@@ -157,6 +162,13 @@ def simulate(
         asdict(machine.queue.planner.counts),
         learner.check(),
     )
+
+
+def _sharing_up_to(entry: StreamJob, halves: float) -> StreamJob:
+    """Returns a job that keeps whole nodes if it is larger than this number of halves."""
+    if entry.job.size <= halves:
+        return entry
+    return replace(entry, job=msgspec.structs.replace(entry.job, shares=False))
 
 
 def compared_jobs(stream: Sequence[StreamJob], prototype: Shared | None) -> list[int]:

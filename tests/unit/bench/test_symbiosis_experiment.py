@@ -91,14 +91,14 @@ def test_sharing_nodes_is_faster_than_whole_ones(documents, order, queue):
     """Section 2.4: 1.20 on one stream."""
     found = rows(documents)
     for placement in ("packed", "split", "labels", "anyhow", "learned"):
-        assert found[order, queue, placement]["compared_over_whole"] > 1.05
-    assert 1.1 < found[order, queue, "split"]["compared_over_whole"] < 1.6
+        assert found[order, queue, placement]["compared_over_whole"] > 1.15
+    assert 1.2 < found[order, queue, "split"]["compared_over_whole"] < 1.4
     # Jobs run faster beside those that labels choose, unless they take whole nodes.
     speed = {
         name: found[order, queue, name]["mean_speed"] for name in symbiosis.computed.NAMES
     }
     assert min(speed["split"], speed["anyhow"], speed["labels"]) > speed["packed"]
-    assert speed["split"] > 1.1
+    assert speed["split"] > 1.14
     assert (
         found[order, queue, "anyhow"]["makespan_s"]
         < found[order, queue, "labels"]["makespan_s"]
@@ -139,13 +139,14 @@ def of_a_log(tmp_path_factory):
 
 
 def test_a_log_on_shared_nodes(of_a_log):
-    """More throughput, as the paper says. But large jobs on a busy machine wait longer for
+    """Jobs run faster, as the paper says. But large jobs on a busy machine wait longer for
     twice as many nodes. The paper has no log, so the figure is ours and gets no verdict."""
     documents = symbiosis.kept(of_a_log)
     by_placement = {row["placement"]: row for row in documents["log"]["rows"]}
     whole, anyhow = by_placement["whole"], by_placement["anyhow"]
     assert whole["mean_speed"] == 1.0 < anyhow["mean_speed"]
-    assert anyhow["makespan_over_whole"] > 0.99  # arrivals bound it
+    assert anyhow["makespan_over_whole"] == pytest.approx(1.0, abs=0.01)
+    assert 0.91 < anyhow["mean_response_over_whole"] < 0.95  # jobs large for the machine
     assert anyhow["mean_wait_s"] > whole["mean_wait_s"]
     (claim,) = claims("log", documents)
     assert (claim.paper, claim.shown) == ("", "")

@@ -62,6 +62,25 @@ def test_jobs_side_by_side_get_lanes(tmp_path):
     assert [(s.job, s.lane) for s in line_.spans] == [("0.a", 0), ("0.b", 1), ("0.c", 0)]
 
 
+def test_each_half_of_a_node_has_a_lane(tmp_path):
+    node = TracedNode("n1")
+    node.register(0, "0.whole", 1, 0, 1)
+    node.exit(5, "0.whole", 1)
+    node.register(10, "0.b", 2, 1)
+    node.register(20, "0.a", 3, 0)
+    node.exit(30, "0.b", 2)
+    node.register(40, "0.d", 4, 1)
+    node.exit(50, "0.a", 3)
+    (line_,) = timelines([node.trace(tmp_path)])
+    assert line_.parts == [frozenset({0}), frozenset({1})]
+    lanes = {span.job: span.lane for span in line_.spans}
+    assert lanes == {"0.whole": 0, "0.a": 0, "0.b": 1, "0.d": 1}
+    shared = TracedNode("n2")
+    shared.register(0, "0.a", 1, 0, 1)
+    shared.register(1, "0.b", 2, 1, 2)
+    assert timelines([shared.trace(tmp_path)])[0].parts == []
+
+
 def test_span_continues_over_file_rotation(tmp_path):
     node = TracedNode("n1")
     node.register(0, "0.a", 1)

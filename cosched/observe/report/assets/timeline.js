@@ -7,11 +7,12 @@ const LABELS = 96, LANE = 26, GAP = 16, MARKS = 9, CROWD = 7, LEAST_S = 20e-6;
 function rowsOf(timeline) {
   const rows = timeline.nodes.map((node) => ({
     name: node.name,
+    parts: node.parts,
     lanes: node.lanes.map(lane),
     refused: {at: sums(node.refused.at), job: node.refused.job, reason: node.refused.reason},
   }));
   if (timeline.together.begin.length)
-    rows.push({name: "on all nodes", lanes: [lane(timeline.together)], refused: null});
+    rows.push({name: "on all nodes", parts: [], lanes: [lane(timeline.together)], refused: null});
   return rows;
 }
 
@@ -148,7 +149,10 @@ class Timeline extends TimeView {
     const middle = top + (row.top + row.height / 2) * scale;
     ctx.textAlign = "right";
     ctx.fillStyle = style("--text");
-    ctx.fillText(row.name, left - 10 * scale, middle, (LABELS - 14) * scale);
+    const text = (words, at) => ctx.fillText(words, left - 10 * scale, at, (LABELS - 14) * scale);
+    if (row.parts.length) row.parts.forEach((cpus, index) =>
+      text(`${row.name} CPU ${cpus}`, top + (row.top + (index + 0.5) * LANE) * scale));
+    else text(row.name, middle);
     ctx.save();
     ctx.beginPath();
     ctx.rect(left, top + (row.top - MARKS) * scale, width, (row.height + 2 * MARKS) * scale);
@@ -246,8 +250,12 @@ class Timeline extends TimeView {
     const one = row.lanes[number];
     const index = firstAbove(one.end, at);
     if (!(one.begin[index] <= at)) return null;
+    const others = row.refused ? row.lanes.filter((other) => other !== one) : [];
+    const beside = others.map((other) => [other, firstAbove(other.end, at)])
+      .filter(([other, place]) => other.begin[place] <= at)
+      .map(([other, place]) => this.data.jobs[other.job[place]]);
     const cause = one.cause ? `\n${this.data.causes[one.cause[index]][1]}` : "";
-    return `${row.name}: ${this.data.jobs[one.job[index]]}\n` +
+    return `${row.name}: ${this.data.jobs[one.job[index]]}${beside.length ? `, beside ${beside.join(", ")}` : ""}\n` +
       `from ${seconds(one.begin[index])} for ${seconds(one.end[index] - one.begin[index])}${cause}`;
   }
 }

@@ -183,15 +183,9 @@ def test_the_controller_takes_or_refuses_any_message(tmp_path, came):
     )
 )
 def test_any_request_is_answered(request):
-    controller = Controller(
-        Mock(
-            agents=dict,
-            live=list,
-            find=lambda _: None,
-            latest=list,
-            learned=Mock(labels=list, runs=list),
-        )
-    )
+    learned = Mock(runs=list, labels=list)
+    store = Mock(agents=dict, live=list, find=lambda _: None, latest=list, learned=learned)
+    controller = Controller(store)
 
     async def scenario():
         answer = controller.requests.answer(inputs.Person(7, 7), jsoned(request))
