@@ -232,9 +232,6 @@ class Played:
             "suspended_s": 0.0,
             "suspended_for": None,
             "lender": None,
-            "array": None,
-            "task": None,
-            "waits_for": "",
         }
 
     def _why(self, found):
