@@ -99,7 +99,7 @@ def test_the_commands_of_the_page_do_what_it_says(shell):
     assert shell.good(other) == "job 2\n"
     shell.until_nodes(1, 2)
     lines = shell.good(why).split("\n\n")[0].splitlines()
-    assert lines[0] == "job 1: running on n1, n2: 2 nodes of 1-4"
+    assert lines[0].startswith("job 1: running on n1, n2: 2 nodes of 1-4; ")
     text = " ".join(" ".join(lines[1:]).split())
     assert re.match(
         r"\d\d:\d\d:\d\d\.\d{3} gave 2 nodes to job 2: its minimum was 2, 0 were free "

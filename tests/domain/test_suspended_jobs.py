@@ -92,7 +92,7 @@ def test_job_stands_still_while_another_one_has_its_nodes(lent):
     nodes.until_stands(second, False)
     words = nodes.job(first)["why"]
     assert "; is suspended since " in words
-    assert words.endswith(f": job {second} has nodes of it")
+    assert f": job {second} has nodes of it; " in words
     assert f"has nodes of job {first}" in nodes.job(second)["why"]
     stop_second.touch()
     assert nodes.rig.wait(second)["state"] == "done"
