@@ -324,7 +324,7 @@ PICTURES = (coscheduling, pulled_switch, pays, deployment)
 def draw_all(folder: Path) -> list[Path]:
     """Draws all of them into a folder; returns their files."""
     paths = []
-    with mpl.rc_context({"svg.hashsalt": "cosched"}):
+    with mpl.rc_context({"svg.fonttype": "path", "svg.hashsalt": "cosched"}):
         for draw in PICTURES:
             paths.append(folder / f"{draw.__name__}.svg")
             draw().savefig(paths[-1], facecolor="white", metadata={"Date": None})

@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import traceback
+from multiprocessing import resource_tracker
 
 #: A command that takes longer is killed by SIGALRM.
 LONGEST_S = 300
@@ -111,6 +112,9 @@ def _use_streams(out, err):
     for number, descriptor in enumerate((null, out, err)):
         os.dup2(descriptor, number)
     os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+    # Its pipe was closed with the others; a pool of processes starts another one.
+    tracker = resource_tracker._resource_tracker
+    tracker._fd = tracker._pid = None
     sys.stdin = sys.__stdin__ = open(0, closefd=False)  # noqa: SIM115
     sys.stdout = sys.__stdout__ = open(1, "w", closefd=False)  # noqa: SIM115
     sys.stderr = sys.__stderr__ = open(2, "w", closefd=False)  # noqa: SIM115

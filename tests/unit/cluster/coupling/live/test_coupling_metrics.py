@@ -129,6 +129,7 @@ def test_pages_and_rules_name_the_metrics(tmp_path):
         "cosched_domain_jobs",
         "cosched_domain_job_nodes",
         "cosched_domain_size_changes_total",
+        "cosched_domain_suspensions_total",
     }
     assert (
         set(re.findall(r"`(cosched_domain_\w+)`", PAGE.read_text())) == exist | of_own_queue
