@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.experiment import Bench, positive
-from cosched.cluster.store import JobStore, Record, State
+from cosched.cluster.record import Record, State
+from cosched.cluster.store import JobStore
 from cosched.cluster.submission import Submission
 from cosched.core.cluster.queue.batches import Terms
 from cosched.core.cluster.queue.job import Job

@@ -8,28 +8,20 @@ from __future__ import annotations
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from enum import Enum
-from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
 import msgspec
 
 from cosched.cluster import learned_store
-from cosched.cluster.database import Database, Upgrade, open_database
-from cosched.cluster.job_size import (
-    JobSize,
-    PastChange,
-    change_decoder,
-    decode_size,
-    names_at,
-)
-from cosched.cluster.job_suspension import JobSuspension, suspension_decoder
+from cosched.cluster.database import open_database
+from cosched.cluster.job_size import PastChange, change_decoder, decode_size
+from cosched.cluster.job_suspension import suspension_decoder
 from cosched.cluster.member import log_line
+from cosched.cluster.record import Outcome, Record, State
+from cosched.cluster.store_versions import CHANGES_MOST, TABLES, VERSION, upgrades
 from cosched.cluster.submission import Submission, decode_submission
 from cosched.core.bounds import GroupId, JobNumber, Name, Natural, Slots, Status, UserId
-from cosched.core.cluster.queue.nodes import Intervals, numbers
 from cosched.core.complaints import Complaints
 from cosched.core.decoding import (
     JsonDecoder,
@@ -38,153 +30,6 @@ from cosched.core.decoding import (
     printable,
 )
 from cosched.core.errors import CoschedError
-
-#: In the file's user_version. Files of version 1 have numbers of nodes instead of names.
-#: Those of version 2 do not count the failed starts of a job. Those of version 3 have no
-#: malleable jobs. Those of version 4 have all changes of sizes, and do not count them.
-#: Those of version 5 have no jobs on halves of nodes, those of version 6 no drains, and
-#: those of version 7 no arrays, no suspended jobs, and nothing that was learned of
-#: programs.
-VERSION = 8
-#: How many changes of a job's size are kept, the latest ones. All of them are counted.
-CHANGES_MOST = 100
-#: Stands for a number in a file of version 1 that no node in domain.toml has.
-REMOVED = "(removed)"
-_CHANGES = """
-CREATE TABLE changes (
-    job INTEGER NOT NULL,
-    start INTEGER NOT NULL,
-    generation INTEGER NOT NULL,
-    change BLOB NOT NULL,
-    PRIMARY KEY (job, start, generation)
-) STRICT
-"""
-_DRAINS = "CREATE TABLE drains (name TEXT PRIMARY KEY, reason TEXT NOT NULL) STRICT"
-#: The submission that all tasks of an array share, by the number of the first task.
-_ARRAYS = (
-    "CREATE TABLE arrays (number INTEGER PRIMARY KEY, submission BLOB NOT NULL) STRICT"
-)
-_BY_ARRAY = "CREATE INDEX jobs_by_array ON jobs (array) WHERE array <> 0"
-_COUNTS = """
-CREATE TABLE change_counts (
-    job INTEGER PRIMARY KEY,
-    done INTEGER NOT NULL,
-    refused INTEGER NOT NULL
-) STRICT
-"""
-_TABLE = f"""
-CREATE TABLE jobs (
-    number INTEGER PRIMARY KEY AUTOINCREMENT,
-    token TEXT NOT NULL UNIQUE,
-    uid INTEGER NOT NULL,
-    gid INTEGER NOT NULL,
-    submission BLOB NOT NULL,
-    submitted_ns INTEGER NOT NULL,
-    state TEXT NOT NULL,
-    start INTEGER NOT NULL DEFAULT 0,
-    hosts BLOB,
-    started_ns INTEGER,
-    ended_ns INTEGER,
-    status INTEGER,
-    reason TEXT NOT NULL DEFAULT '',
-    failed_starts INTEGER NOT NULL DEFAULT 0,
-    size BLOB,
-    parts BLOB,
-    suspension BLOB,
-    array INTEGER NOT NULL DEFAULT 0,
-    task INTEGER,
-    let_in_ns INTEGER
-) STRICT;
-CREATE INDEX jobs_by_state ON jobs (state);
-{_BY_ARRAY};
-{_ARRAYS};
-CREATE TABLE agents (name TEXT PRIMARY KEY, incarnation INTEGER NOT NULL) STRICT;
-{_CHANGES};
-{_COUNTS};
-{_DRAINS};
-{learned_store.TABLES};
-"""
-
-
-class State(Enum):
-    """The state of a job in its domain."""
-
-    HELD = "held"
-    QUEUED = "queued"
-    STARTING = "starting"  #: a start was sent to the nodes; no task has begun
-    RUNNING = "running"  #: the order to go was, or will be, sent
-    DONE = "done"
-    FAILED = "failed"
-    CANCELLED = "cancelled"
-    TIMEOUT = "timeout"
-    NODE_LOST = "node lost"
-
-    @property
-    def over(self) -> bool:
-        """Whether the job has ended."""
-        return self not in _LIVE
-
-
-_LIVE = frozenset({State.HELD, State.QUEUED, State.STARTING, State.RUNNING})
-
-
-@dataclass(slots=True)
-class Record:
-    """A job as it is stored. Times are by the wall clock, ns; None: not yet."""
-
-    number: int  #: the job's number
-    uid: int  #: its user
-    gid: int  #: the user's group
-    submission: Submission  #: as its user wrote it, with the bounds of the latest resize
-    submitted_ns: int  #: ns since 1970
-    state: State  #: the job's state in its domain
-    start: int = 0  #: how often the job was started
-    #: The names of all nodes that it has or had in its latest start, by place; they stay
-    #: when domain.toml gets other nodes.
-    hosts: tuple[str, ...] = ()
-    started_ns: int | None = None  #: ns since 1970; None: it has not begun
-    ended_ns: int | None = None  #: ns since 1970; None: it has not ended
-    status: int | None = None  #: as a shell reports it; None: it has none
-    reason: str = ""  #: one line; empty: none
-    failed_starts: int = 0  #: how many of its starts nodes in service could not make
-    size: JobSize | None = None  #: of a malleable job in its latest start; None: rigid
-    #: The part of each of ``hosts`` that it has or had, 0 for the top half and 1 for the
-    #: bottom half; (): whole nodes.
-    parts: tuple[int, ...] = ()
-    #: Its suspensions in its latest start, and the job that lends it nodes; None: neither.
-    suspension: JobSuspension | None = None
-    array: int = 0  #: the number of the first task of its array; 0: it is in none
-    task: int | None = None  #: its index in the array; None: it is in none
-    #: When it entered the queue, ns since 1970, if it was kept back before; otherwise None.
-    let_in_ns: int | None = None
-
-    @property
-    def label(self) -> str:
-        """Returns its number as users write it: ``12``, or ``12_3`` in an array."""
-        return f"{self.array}_{self.task}" if self.array else str(self.number)
-
-    @property
-    def nodes(self) -> tuple[str, ...]:
-        """Returns the names of the nodes that have its tasks, or had them at its end."""
-        return self.hosts if self.size is None else names_at(self.hosts, self.size.places)
-
-    @property
-    def admitted(self) -> tuple[str, ...]:
-        """Returns the names of the nodes that may have its tasks, also arriving ones."""
-        if self.size is None:
-            return self.hosts
-        places = (*self.size.places, *self.size.arriving)
-        return names_at(self.hosts, places)
-
-    def used_ns(self, now_ns: int) -> int:
-        """Returns the time of all its nodes in its latest start, added up, until now or its
-        end."""
-        if self.started_ns is None:
-            return 0
-        until_ns = self.ended_ns or now_ns
-        size = self.size or JobSize((tuple(range(len(self.hosts))),))
-        used_ns = size.used_ns(until_ns, self.started_ns)
-        return used_ns // 2 if self.parts else used_ns
 
 
 class _Row(msgspec.Struct, array_like=True):
@@ -211,21 +56,6 @@ class _Row(msgspec.Struct, array_like=True):
     let_in_ns: Natural | None
 
 
-class Outcome(msgspec.Struct, array_like=True, frozen=True):
-    """A job and its state."""
-
-    number: JobNumber  #: the job's number
-    array: Natural  #: the number of the first task of its array; 0: it is in none
-    task: Natural | None  #: its index in its array; None: it is in none
-    uid: UserId  #: its user
-    state: State  #: its state in the domain
-
-    @property
-    def label(self) -> str:
-        """Returns its number as users write it, as ``Record.label``."""
-        return f"{self.array}_{self.task}" if self.array else str(self.number)
-
-
 _COLUMNS = ", ".join(_Row.__struct_fields__)
 _INSERT = "INSERT INTO jobs (token, uid, gid, submitted_ns, state, submission)"
 _UPDATE = (
@@ -237,9 +67,6 @@ _UPDATE = (
 _SHARED_MOST = 64
 _hosts: JsonDecoder[tuple[str, ...]] = JsonDecoder(tuple[Name, ...], "names of nodes")
 _parts: JsonDecoder[tuple[Slots, ...]] = JsonDecoder(tuple[Slots, ...], "parts of nodes")
-_intervals: JsonDecoder[Intervals] = JsonDecoder(
-    tuple[tuple[Slots, Slots], ...], "numbers of nodes"
-)
 
 
 class JobStore:
@@ -259,16 +86,7 @@ class JobStore:
         self._path = path
         self._complaints = Complaints(log, time.monotonic_ns)
         remedy = "move the file away to start with no jobs"
-        upgrades: list[Upgrade] = [
-            partial(_store_names, node_names),
-            _count_failed_starts,
-            _store_sizes,
-            _count_changes,
-            _store_parts,
-            _store_drains,
-            _store_arrays_and_learned,
-        ]
-        self._file = open_database(path, _TABLE, VERSION, remedy, log, upgrades)
+        self._file = open_database(path, TABLES, VERSION, remedy, log, upgrades(node_names))
         #: The speeds and labels of programs that share nodes.
         self.learned = learned_store.LearnedStore(self._file, self._complaints)
         self._shared: OrderedDict[int, Submission] = OrderedDict()
@@ -532,75 +350,3 @@ def _decode_parts(data: bytes | None, nodes: int) -> tuple[int, ...]:
     if parts and (len(parts) != nodes or max(parts) > 1):
         raise CoschedError(f"it has parts {parts} of {nodes} nodes")
     return parts
-
-
-def _store_names(node_names: Sequence[str], file: Database) -> None:
-    """Gives a file of version 1 the names of nodes. A damaged record stays as it is."""
-    names = dict(enumerate(node_names))
-    file.run("ALTER TABLE jobs RENAME COLUMN nodes TO hosts")
-    rows = file.rows("SELECT number, hosts FROM jobs WHERE hosts IS NOT NULL")
-    for number, found in list(rows):
-        try:
-            nodes = _intervals.decode(found)
-        except Malformed:
-            continue
-        hosts = [names.get(node, REMOVED) for node in numbers(nodes)]
-        file.run(
-            "UPDATE jobs SET hosts = ? WHERE number = ?",
-            (msgspec.json.encode(hosts), number),
-        )
-
-
-def _count_failed_starts(file: Database) -> None:
-    """Gives each job of a file of version 2 the count of its failed starts, which is 0."""
-    file.run("ALTER TABLE jobs ADD COLUMN failed_starts INTEGER NOT NULL DEFAULT 0")
-
-
-def _store_sizes(file: Database) -> None:
-    """Gives a file of version 3 what is stored about malleable jobs."""
-    file.run("ALTER TABLE jobs ADD COLUMN size BLOB")
-    file.run(_CHANGES)
-
-
-def _count_changes(file: Database) -> None:
-    """Counts the changes in a file of version 4, and removes all but the latest ones."""
-    file.run(_COUNTS)
-    file.run(
-        "INSERT INTO change_counts SELECT job, sum(refused = ''), sum(refused <> '') FROM "
-        "(SELECT job, json_extract(CAST(change AS TEXT), '$.refused') AS refused "
-        "FROM changes WHERE json_valid(CAST(change AS TEXT))) "
-        "WHERE refused IS NOT NULL GROUP BY job"
-    )
-    file.run(
-        "DELETE FROM changes WHERE rowid IN (SELECT rowid FROM (SELECT rowid, row_number() "
-        "OVER (PARTITION BY job ORDER BY start DESC, generation DESC) AS age FROM changes) "
-        "WHERE age > ?)",
-        (CHANGES_MOST,),
-    )
-
-
-def _store_parts(file: Database) -> None:
-    """Gives a file of version 5 what is stored about jobs on halves of nodes."""
-    file.run("ALTER TABLE jobs ADD COLUMN parts BLOB")
-
-
-def _store_drains(file: Database) -> None:
-    """Gives a file of version 6 room for drains."""
-    file.run(_DRAINS)
-
-
-def _store_arrays(file: Database) -> None:
-    """Gives a file of version 7 what is stored about arrays, jobs that are kept back and
-    suspended jobs."""
-    file.run("ALTER TABLE jobs ADD COLUMN suspension BLOB")
-    file.run("ALTER TABLE jobs ADD COLUMN array INTEGER NOT NULL DEFAULT 0")
-    file.run("ALTER TABLE jobs ADD COLUMN task INTEGER")
-    file.run("ALTER TABLE jobs ADD COLUMN let_in_ns INTEGER")
-    file.run(_BY_ARRAY)
-    file.run(_ARRAYS)
-
-
-def _store_arrays_and_learned(file: Database) -> None:
-    """Gives a file of version 7 arrays of jobs, and room for what a domain learns."""
-    _store_arrays(file)
-    learned_store.store_learned(file)

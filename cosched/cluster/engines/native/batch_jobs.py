@@ -14,7 +14,7 @@ from cosched.cluster.engines.native.node_entries import NodeEntries
 from cosched.cluster.engines.native.prerequisites import not_met
 from cosched.cluster.engines.native.queueing import Queueing
 from cosched.cluster.engines.native.records import Records
-from cosched.cluster.store import Record, State
+from cosched.cluster.record import Record, State
 from cosched.cluster.submission import LIVE_MOST
 from cosched.core.arrays import parse_array
 from cosched.core.cluster.queue.queue_events import DropJobs, JobCancelled, LetIn

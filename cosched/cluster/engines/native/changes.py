@@ -24,6 +24,7 @@ from cosched.cluster.engines.native.starts.running import Starts
 from cosched.cluster.engines.native.starts.start import ActiveStart, Outbox, job_object
 from cosched.cluster.job_size import JobSize, OpenChange, PastChange, cost_ns, names_at
 from cosched.cluster.messages import End
+from cosched.cluster.record import Record
 from cosched.cluster.size_messages import (
     Admit,
     Admitted,
@@ -35,7 +36,6 @@ from cosched.cluster.size_messages import (
     Resize,
     WithdrawChange,
 )
-from cosched.cluster.store import Record
 from cosched.config.domain import MALLEABLE, RIGID, DomainConfig
 from cosched.core.cluster.queue.nodes import Intervals, in_order
 from cosched.core.cluster.queue.queue_events import (

@@ -45,7 +45,8 @@ from cosched.cluster.messages import (
     Welcome,
 )
 from cosched.cluster.paths import DomainPaths
-from cosched.cluster.store import JobStore, State
+from cosched.cluster.record import State
+from cosched.cluster.store import JobStore
 from cosched.cluster.user_socket import Person
 from cosched.config.domain import MALLEABLE, RIGID, DomainConfig, load_config
 from cosched.core.cluster.numbering import Numbering

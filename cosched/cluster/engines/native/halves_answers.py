@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from cosched.cluster.answers import PairInfo
 from cosched.cluster.engines.native.node_entries import NodeEntries
 from cosched.cluster.engines.native.queueing import user_and_program
-from cosched.cluster.store import Record
+from cosched.cluster.record import Record
 from cosched.core.cluster.queue.halves.halves import Halves
 from cosched.core.cluster.queue.halves.learner import Learner
 from cosched.core.cluster.queue.halves.sharing_job import SharingJob

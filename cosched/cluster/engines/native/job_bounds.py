@@ -9,7 +9,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from cosched.cluster.engines.native.jobs import Jobs
-from cosched.cluster.store import State
+from cosched.cluster.record import State
 from cosched.cluster.submission import LONGEST_NS, Submission
 from cosched.config.domain import MALLEABLE, RIGID
 from cosched.core.cluster.queue.queue_events import BoundsChanged

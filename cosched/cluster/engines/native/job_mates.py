@@ -10,7 +10,7 @@ from cosched.cluster.coupling.pairs import Pairs
 from cosched.cluster.engines.native.node_entries import NodeEntries
 from cosched.cluster.engines.native.records import Records
 from cosched.cluster.engines.native.starts.start import ActiveStart
-from cosched.cluster.store import Record, State
+from cosched.cluster.record import Record, State
 from cosched.core.cluster.coupling.engine_messages import JobAnnounced, JobPrepared
 from cosched.core.cluster.coupling.mate_messages import LONGEST_ADDRESS
 from cosched.core.decoding import host_of

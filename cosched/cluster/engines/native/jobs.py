@@ -28,8 +28,9 @@ from cosched.cluster.engines.native.starts.start import ActiveStart, Outbox
 from cosched.cluster.engines.native.starts.strays import Strays
 from cosched.cluster.engines.native.suspensions import OF_SUSPENSIONS, Suspensions
 from cosched.cluster.message_kinds import OfJob
+from cosched.cluster.record import Record, State
 from cosched.cluster.sharing_messages import JobShared
-from cosched.cluster.store import JobStore, Record, State
+from cosched.cluster.store import JobStore
 from cosched.config.domain import RIGID, DomainConfig
 from cosched.core.cluster.coupling.engine_messages import (
     GoJob,

@@ -12,7 +12,7 @@ import msgspec
 
 from cosched.cluster.keys import known_keys
 from cosched.cluster.paths import DomainPaths
-from cosched.cluster.store import Record
+from cosched.cluster.record import Record
 from cosched.core.cluster.numbering import Numbering
 from cosched.core.decoding import JsonDecoder
 from cosched.core.errors import CoschedError

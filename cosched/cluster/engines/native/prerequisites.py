@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from cosched.cluster.store import JobStore, Outcome, Record, State
+from cosched.cluster.record import Outcome, Record, State
+from cosched.cluster.store import JobStore
 from cosched.core.arrays import JobRef, chosen, parse_array, parse_jobs
 from cosched.core.cluster.queue.batches import Batches, Terms
 from cosched.core.errors import CoschedError

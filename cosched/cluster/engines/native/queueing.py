@@ -17,7 +17,7 @@ from cosched.cluster.coupling.driver import Driver
 from cosched.cluster.engines.native.node_entries import NodeEntries
 from cosched.cluster.engines.native.prerequisites import Prerequisites
 from cosched.cluster.engines.native.records import Records
-from cosched.cluster.store import Record, State
+from cosched.cluster.record import Record, State
 from cosched.cluster.submission import MOST
 from cosched.config.domain import CPU, MALLEABLE, RIGID, QueueSettings
 from cosched.core.bounds import UID_MOST

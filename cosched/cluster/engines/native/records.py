@@ -13,7 +13,8 @@ from typing import Any
 from cosched.cluster.coupling.clock import DomainClock
 from cosched.cluster.engines.native.run_times import RunTimes
 from cosched.cluster.job_size import PastChange
-from cosched.cluster.store import JobStore, Record, State
+from cosched.cluster.record import Record, State
+from cosched.cluster.store import JobStore
 from cosched.cluster.submission import Submission
 from cosched.core.arrays import indices_text
 from cosched.core.errors import CoschedError

@@ -13,7 +13,7 @@ from cosched.cluster.engines.native.jobs import Jobs
 from cosched.cluster.engines.native.node_entries import NodeEntries, NodeEntry
 from cosched.cluster.message_kinds import Message
 from cosched.cluster.messages import ENDED, Order, StartReport
-from cosched.cluster.store import Record, State
+from cosched.cluster.record import Record, State
 from cosched.core.cluster.startup.two_phase import Stage
 
 

@@ -39,7 +39,8 @@ from cosched.cluster.engines.native.suspension_answers import (
     suspension_text,
 )
 from cosched.cluster.engines.native.time_answers import Times, times_of
-from cosched.cluster.store import JobStore, Record, State
+from cosched.cluster.record import Record, State
+from cosched.cluster.store import JobStore
 from cosched.cluster.submission import convert_submission
 from cosched.cluster.user_socket import Person
 from cosched.config.domain import DomainConfig

@@ -10,7 +10,8 @@ from __future__ import annotations
 import posixpath
 from collections import deque
 
-from cosched.cluster.store import JobStore, Record, State
+from cosched.cluster.record import Record, State
+from cosched.cluster.store import JobStore
 from cosched.core.expectation import Likeness, PastRun, expect
 
 #: The latest jobs of the store that are read when the first question comes.

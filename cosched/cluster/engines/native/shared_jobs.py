@@ -20,8 +20,8 @@ from cosched.cluster.engines.native.halves_answers import neighbours_of
 from cosched.cluster.engines.native.queueing import application_of, program_of
 from cosched.cluster.engines.native.records import Records
 from cosched.cluster.learned_store import LearnedStore
+from cosched.cluster.record import Record
 from cosched.cluster.sharing_messages import BesideJob, JobShared, Spent
-from cosched.cluster.store import Record
 from cosched.config.symbiosis import SymbiosisSettings
 from cosched.core.cluster.queue.machine import QueueMachine
 from cosched.core.cluster.queue.queue_events import PairKnown

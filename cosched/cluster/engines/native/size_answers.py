@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from cosched.cluster.answers import ChangeInfo, PhasesInfo
 from cosched.cluster.job_size import PastChange
-from cosched.cluster.store import Record, State
+from cosched.cluster.record import Record, State
 from cosched.core.cluster.queue.sizes.fit import FittedExecution
 from cosched.core.cluster.queue.sizes.prediction import PredictedExecution
 from cosched.core.cluster.queue.sizes.resizable_run import ResizableRun

@@ -7,7 +7,7 @@ from typing import Any
 
 from cosched.cluster.coupling.clock import clock_time
 from cosched.cluster.job_suspension import JobSuspension
-from cosched.cluster.store import Record
+from cosched.cluster.record import Record
 from cosched.core.units import NS_PER_S
 
 

@@ -18,7 +18,7 @@ from cosched.cluster.engines.native.records import Records
 from cosched.cluster.engines.native.starts.running import Starts
 from cosched.cluster.engines.native.starts.start import ActiveStart, Outbox
 from cosched.cluster.job_suspension import JobSuspension
-from cosched.cluster.store import Record
+from cosched.cluster.record import Record
 from cosched.cluster.suspend_messages import (
     ContinueTasks,
     SuspendTasks,

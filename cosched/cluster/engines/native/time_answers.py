@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from cosched.cluster.coupling.clock import clock_time
 from cosched.cluster.engines.native.run_times import RunTimes
-from cosched.cluster.store import Record
+from cosched.cluster.record import Record
 from cosched.core.units import NS_PER_S, format_duration
 
 

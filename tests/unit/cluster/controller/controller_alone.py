@@ -11,7 +11,7 @@ from cosched.cluster.engines.native.node_entries import NodeEntries, NodeState
 from cosched.cluster.engines.native.recovery import Recovery
 from cosched.cluster.engines.native.requests import JobRequests
 from cosched.cluster.messages import Chunk, SubtreePrepared
-from cosched.cluster.store import Record, State
+from cosched.cluster.record import Record, State
 from cosched.cluster.submission import Submission
 from cosched.cluster.user_socket import Person
 from cosched.config.domain import DomainConfig, LifeSettings, QueueSettings

@@ -14,7 +14,7 @@ from cosched.cluster.messages import (
     SubtreeEnded,
     SubtreePrepared,
 )
-from cosched.cluster.store import State
+from cosched.cluster.record import State
 from cosched.core.cluster.startup.two_phase import Stage
 from cosched.core.errors import CoschedError
 from tests.unit.cluster.controller.controller_alone import NODES, Controller, passes

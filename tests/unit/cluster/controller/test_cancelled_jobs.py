@@ -14,7 +14,7 @@ from cosched.cluster.messages import (
     SubtreeEnded,
     SubtreePrepared,
 )
-from cosched.cluster.store import State
+from cosched.cluster.record import State
 from cosched.config.domain import LifeSettings
 from cosched.core.cluster.startup.two_phase import Stage
 from cosched.core.errors import CoschedError

@@ -21,6 +21,7 @@ from cosched.cluster.messages import (
     SubtreePrepared,
 )
 from cosched.cluster.paths import DomainPaths
+from cosched.cluster.record import State
 from cosched.cluster.size_messages import (
     Admit,
     Admitted,
@@ -31,7 +32,6 @@ from cosched.cluster.size_messages import (
     Resize,
     WithdrawChange,
 )
-from cosched.cluster.store import State
 from cosched.config.domain import ChangeSettings, LifeSettings, QueueSettings
 from cosched.core.cluster.queue.nodes import numbers
 from cosched.core.cluster.queue.states import State as QueueState

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from cosched.cluster.messages import Chunk, SubtreeEnded, SubtreePrepared
-from cosched.cluster.store import State
+from cosched.cluster.record import State
 from cosched.config.domain import (
     CPU,
     DomainConfig,

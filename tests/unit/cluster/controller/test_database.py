@@ -20,7 +20,9 @@ from cosched.cluster.database import open_database
 from cosched.cluster.job_size import JobSize, OpenChange, PastChange
 from cosched.cluster.job_suspension import JobSuspension
 from cosched.cluster.paths import DomainPaths
-from cosched.cluster.store import VERSION, JobStore, Record, State
+from cosched.cluster.record import Record, State
+from cosched.cluster.store import JobStore
+from cosched.cluster.store_versions import VERSION
 from cosched.cluster.submission import Submission
 from cosched.cluster.up.domain import write_domain
 from cosched.config.domain import DomainConfig

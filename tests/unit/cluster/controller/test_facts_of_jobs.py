@@ -7,7 +7,7 @@ import pytest
 from cosched.cluster.engines.native.node_entries import NodeState
 from cosched.cluster.engines.native.queueing import Queueing, Walltime
 from cosched.cluster.messages import SubtreePrepared
-from cosched.cluster.store import State
+from cosched.cluster.record import State
 from cosched.config.domain import (
     DomainConfig,
     LifeSettings,

@@ -11,7 +11,8 @@ import pytest
 from cosched.cluster.client import make_submission
 from cosched.cluster.engines.native.node_entries import NodeEntries
 from cosched.cluster.full_disk import SpaceWait, advice
-from cosched.cluster.store import JobStore, Record, State
+from cosched.cluster.record import Record, State
+from cosched.cluster.store import JobStore
 from cosched.config.domain import DomainConfig
 from cosched.core.errors import CoschedError
 

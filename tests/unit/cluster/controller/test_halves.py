@@ -12,7 +12,7 @@ from cosched.cluster.messages import (
     SubtreeEnded,
     SubtreePrepared,
 )
-from cosched.cluster.store import State
+from cosched.cluster.record import State
 from cosched.config.domain import DomainConfig, QueueSettings, parse_config, write_config
 from cosched.config.symbiosis import SymbiosisSettings
 from cosched.core.cluster.startup.jobobject import decode_object

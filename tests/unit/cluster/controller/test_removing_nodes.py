@@ -9,7 +9,7 @@ from cosched.cluster.engines.native.engine import NativeEngine
 from cosched.cluster.engines.native.node_entries import NodeState
 from cosched.cluster.keys import load_keys, make_keys
 from cosched.cluster.paths import DomainPaths
-from cosched.cluster.store import Record, State
+from cosched.cluster.record import Record, State
 from cosched.cluster.submission import Submission
 from cosched.cluster.user_socket import Person
 from cosched.config.domain import DomainConfig, QueueSettings, load_config, write_config

@@ -15,7 +15,7 @@ from cosched.cluster.messages import (
     StartReport,
     SubtreeEnded,
 )
-from cosched.cluster.store import State
+from cosched.cluster.record import State
 from cosched.config.domain import DomainConfig
 from cosched.core.cluster.startup.two_phase import Stage
 from tests.unit.cluster.controller.controller_alone import (

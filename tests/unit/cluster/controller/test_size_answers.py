@@ -7,8 +7,9 @@ import pytest
 
 from cosched.cluster.coupling.metrics import figures_alone, metrics_of
 from cosched.cluster.engines.native.size_answers import nodes_by_kind
+from cosched.cluster.record import State
 from cosched.cluster.size_messages import Admit, JobSensed
-from cosched.cluster.store import JobStore, State
+from cosched.cluster.store import JobStore
 from cosched.core.bounds import NATURAL_MOST
 from tests.unit.cluster.controller.controller_alone import passes
 from tests.unit.cluster.controller.test_changing_sizes import NODES, TIMES, Played

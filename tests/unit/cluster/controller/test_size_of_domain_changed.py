@@ -8,8 +8,8 @@ from cosched.cluster.engines.native.engine import NativeEngine
 from cosched.cluster.keys import load_keys, make_keys
 from cosched.cluster.messages import NodeEnded
 from cosched.cluster.paths import DomainPaths
+from cosched.cluster.record import State
 from cosched.cluster.size_messages import Admit, Admitted, ChangeEnded, JobSensed
-from cosched.cluster.store import State
 from cosched.config.domain import DomainConfig, QueueSettings
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S

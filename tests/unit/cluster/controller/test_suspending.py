@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from cosched.cluster.messages import NodeEnded, StartReport, SubtreeEnded, SubtreePrepared
-from cosched.cluster.store import State
+from cosched.cluster.record import State
 from cosched.cluster.suspend_messages import (
     ContinueTasks,
     SuspendTasks,

@@ -4,7 +4,7 @@ import asyncio
 
 from cosched.cluster.engines.native.starts.running import ATTEMPTS
 from cosched.cluster.messages import NodeEnded, StartFailed, SubtreeEnded
-from cosched.cluster.store import State
+from cosched.cluster.record import State
 from tests.unit.cluster.controller.controller_alone import Controller, passes
 
 NODES = ("n1", "n2")

@@ -14,7 +14,8 @@ from cosched.cluster.engines.native.records import Records
 from cosched.cluster.keys import load_keys, make_keys
 from cosched.cluster.messages import PROTOCOL, Hello, UserLeft, UserReply, UserRequest
 from cosched.cluster.paths import DomainPaths
-from cosched.cluster.store import JobStore, Record, State
+from cosched.cluster.record import Record, State
+from cosched.cluster.store import JobStore
 from cosched.cluster.submission import Submission
 from cosched.cluster.user_socket import Person
 from cosched.config.domain import DomainConfig

@@ -35,8 +35,8 @@ from cosched.cluster.messages import (
     SubtreePrepared,
     TaskFailed,
 )
+from cosched.cluster.record import Record, State
 from cosched.cluster.size_messages import Admitted, Dismiss
-from cosched.cluster.store import Record, State
 from cosched.config.domain import MALLEABLE, DomainConfig
 from cosched.core.bounds import JOB_MOST
 from cosched.core.cluster.coupling.mate_messages import Addresses

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from cosched.cluster.message_kinds import Message
 from cosched.cluster.messages import Chunk, Failure
-from cosched.cluster.store import Record, State
+from cosched.cluster.record import Record, State
 from cosched.cluster.submission import JOB_VARIABLE
 from cosched.config.domain import CPU, QueueSettings, StartupSettings
 from cosched.core.arrays import parse_array

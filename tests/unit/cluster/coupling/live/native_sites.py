@@ -28,7 +28,8 @@ from cosched.cluster.messages import (
     SubtreeEnded,
     SubtreePrepared,
 )
-from cosched.cluster.store import JobStore, Record, State
+from cosched.cluster.record import Record, State
+from cosched.cluster.store import JobStore
 from cosched.cluster.submission import Submission
 from cosched.config.coupling import CouplingTable
 from cosched.config.domain import DomainConfig, QueueSettings

@@ -19,7 +19,8 @@ from cosched.cluster.coupling.metrics import metrics_of, serve_metrics
 from cosched.cluster.engines.native.engine import NativeEngine
 from cosched.cluster.keys import load_keys, make_keys
 from cosched.cluster.paths import DomainPaths
-from cosched.cluster.store import JobStore, Record, State
+from cosched.cluster.record import Record, State
+from cosched.cluster.store import JobStore
 from cosched.cluster.submission import Submission
 from cosched.config.domain import parse_config
 from cosched.config.slurm import coupled_config, parse_coupled

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from cosched.cluster.store import State
+from cosched.cluster.record import State
 from cosched.core.cluster.coupling.state import Stage
 from cosched.core.errors import CoschedError
 from tests.unit.cluster.coupling.live.native_sites import (
