@@ -139,9 +139,12 @@ def _try_groups(scheduler: GroupClasses, root: Path) -> None:
 @contextmanager
 def _trial_process() -> Iterator[int]:
     """Yields a waiting process, which always ends with this one."""
-    cat = shutil.which("cat", path=os.defpath)  # the user's PATH may be empty
+    # The user's PATH may be empty.
+    cat = shutil.which("cat") or shutil.which("cat", path=os.defpath)
     if cat is None:
-        raise CoschedError(f"cat: not found in {os.defpath}; a trial process is needed")
+        raise CoschedError(
+            f"cat: neither in PATH nor in {os.defpath}; a trial process is needed"
+        )
     process = subprocess.Popen([cat], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
     with process:
         yield process.pid

@@ -14,6 +14,7 @@ from cosched.rundir.paths import NodePaths
 from tests.live.conftest import eventually
 from tests.live.test_docs_live import BIN, ROOT, commands
 from tests.live.test_docs_live import folder as folder  # noqa: PLC0414
+from tests.live.test_docs_live import folder_with_app as folder_with_app  # noqa: PLC0414
 
 pytestmark = [pytest.mark.live, pytest.mark.mpi_job]
 
@@ -25,7 +26,7 @@ def tasks(paths: NodePaths, name: str) -> int:
     return sum(len(job["tasks"]) for job in jobs if job["name"] == name)
 
 
-def test_control_page_commands_run_as_printed(folder: Path, run_dir: Path):
+def test_control_page_commands_run_as_printed(folder_with_app: Path, run_dir: Path):
     paths = NodePaths(run_dir, os.uname().nodename)
     environment = {
         **os.environ,
@@ -39,7 +40,7 @@ def test_control_page_commands_run_as_printed(folder: Path, run_dir: Path):
             if words[-1] == "&":
                 # So long that it is there for every command; they are not about its result.
                 long = [*words[:-1], "-i", "100000"]
-                started.append(subprocess.Popen(long, cwd=folder, env=environment))
+                started.append(subprocess.Popen(long, cwd=folder_with_app, env=environment))
                 eventually(lambda: tasks(paths, "solver") == 2, line, within_s=60)
                 continue
             if words[:3] == ["cosched", "advise", "solver"]:
@@ -48,7 +49,7 @@ def test_control_page_commands_run_as_printed(folder: Path, run_dir: Path):
                 words += ["--preset", "short"]
             run = subprocess.run(
                 words,
-                cwd=folder,
+                cwd=folder_with_app,
                 env=environment,
                 capture_output=True,
                 text=True,
@@ -66,4 +67,6 @@ def test_control_page_commands_run_as_printed(folder: Path, run_dir: Path):
         for one in started:
             one.terminate()
             one.wait(timeout=240)
-        subprocess.run([BIN / "cosched", "down"], env=environment, check=False, cwd=folder)
+        subprocess.run(
+            [BIN / "cosched", "down"], env=environment, check=False, cwd=folder_with_app
+        )

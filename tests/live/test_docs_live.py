@@ -63,6 +63,15 @@ def folder(tmp_path):
     return tmp_path
 
 
+@pytest.fixture
+def folder_with_app(folder):
+    """Returns a folder with the program ./app that pages name."""
+    source = ROOT / "benchmarks/programs/wavefront.c"
+    command = [BIN / "mpicc", "-O2", "-o", folder / "app", source, "-lm"]
+    subprocess.run(command, check=True)
+    return folder
+
+
 def test_readme_commands_run_as_printed(folder, run_dir):
     environment = {
         **os.environ,

@@ -16,6 +16,7 @@ from cosched.shm.region import JobRegion
 from tests.live.conftest import eventually
 from tests.live.test_docs_live import BIN
 from tests.live.test_docs_live import folder as folder  # noqa: PLC0414
+from tests.live.test_docs_live import folder_with_app as folder_with_app  # noqa: PLC0414
 from tests.live.test_owners_live import cosched
 
 pytestmark = pytest.mark.live
@@ -160,7 +161,7 @@ def test_private_daemons_stay_for_a_waiting_job(node):
 
 
 @pytest.mark.mpi_job
-def test_mpi_job_waits_in_mpi_init_and_prints_the_reason(node, folder):
+def test_mpi_job_waits_in_mpi_init_and_prints_the_reason(node, folder_with_app):
     node.up(options=CAPACITY)
     first = node.task("a", memory=600 * MIB)
     command = [BIN / "cosched-run", "--run-dir", str(node.paths.run_dir), "-n", "2"]
@@ -171,7 +172,7 @@ def test_mpi_job_waits_in_mpi_init_and_prints_the_reason(node, folder):
     }
     with subprocess.Popen(
         [*command, "--job", "b", "--memory", "600M", "./app", "--preset", "short"],
-        cwd=folder,
+        cwd=folder_with_app,
         env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -186,7 +187,7 @@ def test_mpi_job_waits_in_mpi_init_and_prints_the_reason(node, folder):
     assert err.count("job b waits on node node1: memory: needs 600.0 MiB") == 1
     large = subprocess.run(
         [*command, "--memory", "2G", "./app"],
-        cwd=folder,
+        cwd=folder_with_app,
         env=environment,
         capture_output=True,
         text=True,

@@ -130,7 +130,7 @@ def test_bad_input_prints_one_line(cosched_run, words, status, message):
 
 
 def test_ranks_that_do_not_fit_print_one_line(cosched_run, any_mpi):
-    done = cosched_run("-n", "3", "--ppn", "1", "--hosts", "a,b", "true")
+    done = cosched_run("-n", "3", "--ppn", "1", "--hosts", "127.0.0.1,127.0.0.2", "true")
     assert done.returncode == 1
     assert done.stderr.startswith("cosched-run: 3 ranks do not fit on 2 hosts")
 
