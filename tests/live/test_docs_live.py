@@ -38,6 +38,12 @@ LESS = {
     ("sim", "nodes", "--nodes"): ("--work", "200ms"),
 }
 
+WORKLOAD = """
+[[job]]
+name = "app"
+command = ["./app", "--preset", "short"]
+ranks = 2
+"""
 #: Options that shorten the demonstration.
 BRIEF = " --jobs 2 --repeat 1"
 
@@ -65,10 +71,11 @@ def folder(tmp_path):
 
 @pytest.fixture
 def folder_with_app(folder):
-    """Returns a folder with the program ./app that pages name."""
+    """Returns a folder with the program ./app that pages name, and a workload of it."""
     source = ROOT / "benchmarks/programs/wavefront.c"
     command = [BIN / "mpicc", "-O2", "-o", folder / "app", source, "-lm"]
     subprocess.run(command, check=True)
+    (folder / "workload.toml").write_text(WORKLOAD)
     return folder
 
 
