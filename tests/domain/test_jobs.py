@@ -10,6 +10,7 @@ import pytest
 from cosched.cluster.agent.topology import write_topology
 from cosched.cluster.client import make_submission
 from cosched.core.errors import CoschedError
+from cosched.core.units import NS_PER_S
 from tests.domain.user import as_user
 
 
@@ -176,7 +177,7 @@ def test_a_held_job_starts_when_it_is_released(pair):
 
 
 def test_a_waiting_job_can_be_held_and_cancelled(pair):
-    first = pair.shell("sleep 93.2", nodes=2)
+    first = pair.shell("sleep 93.2", nodes=2, time_ns=600 * NS_PER_S)
     second = pair.shell("true", nodes=2)
     with pair.client() as client:
         why = client.job(second)["why"]
