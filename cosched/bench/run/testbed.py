@@ -6,7 +6,7 @@ import hashlib
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,12 @@ from cosched.lab.slurm import conf_path
 from cosched.lab.slurm_conf import SHARED, partition
 from cosched.launch.family import Mpi
 from cosched.launch.mpi import SearchPath, find_mpi
+from cosched.launch.nodes import lease_node
 from cosched.launch.program import inspect, which
+from cosched.linux.here import this_node
+from cosched.node.lifetime.spawn import start_private_pair
+from cosched.node.sockets.client import find_daemon
+from cosched.rundir.paths import NodePaths
 from cosched.version import VERSION
 
 
@@ -143,7 +148,7 @@ def open_testbed(
         for workload in workloads
     ]
     with ExitStack() as stack:
-        site = stack.enter_context(_open_site(options))
+        site = stack.enter_context(_open_site(options, environ))
         if options.slurm:
             check_slurm(site, workloads)
         stack.enter_context(daemons.settings_changed(site, options.settings))
@@ -239,14 +244,15 @@ def _sha256(spec: JobSpec) -> str | None:
 
 
 @contextmanager
-def _open_site(options: TestbedOptions) -> Iterator[Site]:
+def _open_site(options: TestbedOptions, environ: Mapping[str, str]) -> Iterator[Site]:
     if options.hosts:
         if options.rate is not None:
             raise CoschedError("--rate is for the nodes of a lab: leave out --hosts")
         site = host_site(options.run_dir, options.hosts)
         _check_cpus(site, options)
         remote = RemoteSettings(options.set_with) if options.set_with else None
-        yield replace(site, remote=remote)
+        with _daemons_kept(site, environ):
+            yield replace(site, remote=remote)
         return
     if options.set_with:
         raise CoschedError("--set-with needs --hosts; the nodes of a lab need no command")
@@ -255,6 +261,20 @@ def _open_site(options: TestbedOptions) -> Iterator[Site]:
     ) as site:
         _check_cpus(site, options)
         yield site
+
+
+@contextmanager
+def _daemons_kept(site: Site, environ: Mapping[str, str]) -> Iterator[None]:
+    """Keeps daemons up, if all hosts are this machine: private ones if there are no others.
+    Otherwise the first job of each run would start them and pay for that."""
+    if site.lab or site.node_cpus is None:
+        yield
+        return
+    here = NodePaths(site.run_dir, this_node(environ))
+    with closing(
+        lease_node(here, find_daemon, start_private_pair, uid=os.geteuid(), job="bench")
+    ):
+        yield
 
 
 def _check_cpus(site: Site, options: TestbedOptions) -> None:

@@ -8,14 +8,14 @@ import socket
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from cosched.core.errors import CoschedError, NoDaemon
+from cosched.core.errors import CoschedError
 from cosched.launch.command import Site
 from cosched.launch.given.hosts import Hosts
 from cosched.launch.nodes import Control, JobRefused, check_nodes, lease_node
 from cosched.launch.program import which
 from cosched.linux.here import this_machine, this_node
 from cosched.linux.processes.tools import ask_tool
-from cosched.node.sockets.client import ControlClient
+from cosched.node.sockets.client import find_daemon
 from cosched.rundir.paths import NodePaths
 
 #: How long ssh may take to print a configuration, in seconds.
@@ -98,7 +98,7 @@ def check_hosts(
     nodes without a daemon, as far as that shows here."""
     without = check_nodes(
         local_nodes(site, run_dir),
-        connect,
+        find_daemon,
         uid=os.geteuid(),
         job=name,
         most=most,
@@ -134,7 +134,7 @@ def lease_here(
     try:
         return lease_node(
             here,
-            connect,
+            find_daemon,
             _start,
             uid=os.geteuid(),
             job=name,
@@ -153,11 +153,3 @@ def _start(paths: NodePaths) -> object:
     from cosched.node.lifetime.spawn import start_private_pair  # most starts find a pair
 
     return start_private_pair(paths)
-
-
-def connect(paths: NodePaths) -> Control | None:
-    """Connects to the node's daemon; None if there is none."""
-    try:
-        return ControlClient(paths)
-    except NoDaemon:
-        return None

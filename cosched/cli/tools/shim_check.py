@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from cosched.cli.run.site import connect
 from cosched.core.config.words import CARRIERS
 from cosched.launch.command import Site
 from cosched.launch.mpi import SearchPath
@@ -29,6 +28,7 @@ from cosched.launch.target import Target
 from cosched.linux.here import this_node
 from cosched.node.lifetime.spawn import start_private_pair
 from cosched.node.lifetime.stop import stop_node
+from cosched.node.sockets.client import find_daemon
 from cosched.rundir.paths import NodePaths
 
 
@@ -67,7 +67,7 @@ def outcomes(target: Target, shim: Path) -> Iterator[Outcome]:
 def _private_node(run_dir: Path) -> Iterator[JobsOf]:
     """Runs private daemons; yields a function that returns their jobs."""
     here = NodePaths(run_dir, this_node(os.environ))
-    lease = lease_node(here, connect, start_private_pair, uid=os.geteuid(), job="check")
+    lease = lease_node(here, find_daemon, start_private_pair, uid=os.geteuid(), job="check")
     try:
         yield lambda: lease.request("status")["jobs"]
     finally:

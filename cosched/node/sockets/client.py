@@ -103,6 +103,14 @@ def _why_refused(paths: NodePaths) -> str:
     return f"node {paths.node}: its daemon belongs to another user"
 
 
+def find_daemon(paths: NodePaths) -> ControlClient | None:
+    """Returns a connection to a node's daemon; None if none is up."""
+    try:
+        return ControlClient(paths)
+    except NoDaemon:
+        return None
+
+
 def request(paths: NodePaths, op: str, **arguments: Any) -> dict[str, Any]:
     """Makes one request on a new connection; returns the answer."""
     with ControlClient(paths) as client:

@@ -60,6 +60,8 @@ def bench(tmp_path, monkeypatch):
     log = tmp_path / "log"
     log.touch()
     monkeypatch.setenv("LOG", str(log))
+    # The stand-in needs no daemons.
+    monkeypatch.setattr(testbed, "lease_node", lambda *_, **__: io.StringIO())
     monkeypatch.setattr(
         "cosched.cli.measure.bench.run_bench",
         lambda options, *rest: run_bench(
