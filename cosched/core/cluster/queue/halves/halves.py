@@ -19,15 +19,7 @@ from cosched.core.cluster.queue.halves.learner import Learner
 from cosched.core.cluster.queue.halves.placement import Placement
 from cosched.core.cluster.queue.halves.sharing_job import SharingJob
 from cosched.core.cluster.queue.job import Job, JobId
-from cosched.core.cluster.queue.nodes import (
-    Intervals,
-    common,
-    count,
-    from_numbers,
-    numbers,
-    union,
-    without,
-)
+from cosched.core.cluster.queue.nodes import Intervals, from_numbers, numbers
 from cosched.core.cluster.queue.places.on_board import OnBoard
 from cosched.core.cluster.queue.places.place import Spot
 from cosched.core.errors import CoschedError
@@ -49,11 +41,8 @@ class Halves(OnBoard[Board]):
     ) -> None:
         if not nodes:
             raise CoschedError("a machine of 0 nodes: want 1 or more")
-        super().__init__(Board(0), overrun_ns)
-        self.board.admit(numbers(nodes))
+        super().__init__(Board(0), nodes, overrun_ns)
         self.learner = learner
-        self._nodes = nodes
-        self._most = 0
         self._placement = placement
 
     def _fit(self, job: Job, board: Board) -> Spot | None:
@@ -62,19 +51,11 @@ class Halves(OnBoard[Board]):
 
     @property
     def total(self) -> int:  # type: ignore[override]
-        return 2 * max(count(self._nodes), self._most)
+        return 2 * self._most_nodes
 
     @property
     def capacity(self) -> int:  # type: ignore[override]
         return 2 * self.board.in_service
-
-    @property
-    def free(self) -> int:  # type: ignore[override]
-        return self.board.free
-
-    @property
-    def in_service(self) -> int:
-        return self.board.in_service
 
     @property
     def free_alone(self) -> int:
@@ -86,7 +67,7 @@ class Halves(OnBoard[Board]):
                 f"job {job.number}: halves of nodes are for jobs that say whether they "
                 "share, and have no mates"
             )
-        nodes = self.total // 2
+        nodes = self._most_nodes
         if job.size < 1 or self._placement(job, Board(nodes)) is None:
             wanted = f"{job.size} halves of nodes" if job.shares else f"{job.whole} nodes"
             raise CoschedError(
@@ -123,35 +104,12 @@ class Halves(OnBoard[Board]):
         self, job: Job, nodes: Intervals, since_ns: int, halves: Intervals = ()
     ) -> None:
         assert isinstance(job, SharingJob)
-        if common(self._nodes, nodes) != nodes:
-            raise CoschedError(f"job {job.number}: has nodes that are not in this domain")
+        self._check_own(job, nodes)
         own = numbers(halves) or [
             half for node in numbers(nodes) for half in (2 * node, 2 * node + 1)
         ]
         self.board.adopt(job, Placed(tuple(own)))
         self._expect_end(job, since_ns)
-
-    # --- nodes ----------------------------------------------------------------------------
-
-    def expect(self, most: int) -> None:
-        self._most = most
-
-    def add(self, nodes: Intervals) -> None:
-        new = without(nodes, self._nodes)
-        self._nodes = union(self._nodes, new)
-        self.board.withdraw(numbers(new))
-
-    def remove(self, nodes: Intervals) -> None:
-        self.withdraw(nodes)
-        self._nodes = without(self._nodes, nodes)
-        self.shrunk = True
-
-    def withdraw(self, nodes: Intervals) -> None:
-        self.board.withdraw(numbers(nodes))
-
-    def admit(self, nodes: Intervals) -> None:
-        self._nodes = union(self._nodes, nodes)
-        self.board.admit(numbers(nodes))
 
 
 def _nodes_of(spot: Placed) -> Intervals:

@@ -15,15 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from cosched.core.cluster.queue.job import Job, JobId
-from cosched.core.cluster.queue.nodes import (
-    Intervals,
-    common,
-    count,
-    from_numbers,
-    numbers,
-    union,
-    without,
-)
+from cosched.core.cluster.queue.nodes import Intervals, from_numbers, numbers
 from cosched.core.cluster.queue.places.cpu_board import CpuBoard, CpuJob
 from cosched.core.cluster.queue.places.on_board import OnBoard
 from cosched.core.cluster.queue.places.place import OVERRUN_NS, Freed, Spot
@@ -43,27 +35,16 @@ class Cpus(OnBoard[CpuBoard]):
     def __init__(
         self, nodes: Intervals, cpus: int, jobs: int = 1, overrun_ns: int = OVERRUN_NS
     ) -> None:
-        super().__init__(CpuBoard(cpus, jobs), overrun_ns)
-        self.board.admit(numbers(nodes))
-        self._nodes = nodes
-        self._most = 0
+        super().__init__(CpuBoard(cpus, jobs), nodes, overrun_ns)
         self._since_ns: dict[JobId, int] = {}  # when each job began
 
     @property
     def total(self) -> int:  # type: ignore[override]
-        return self.board.cpus * max(count(self._nodes), self._most)
+        return self.board.cpus * self._most_nodes
 
     @property
     def capacity(self) -> int:  # type: ignore[override]
         return self.board.cpus * self.board.in_service
-
-    @property
-    def free(self) -> int:  # type: ignore[override]
-        return self.board.free
-
-    @property
-    def in_service(self) -> int:
-        return self.board.in_service
 
     @property
     def free_alone(self) -> int:
@@ -75,7 +56,7 @@ class Cpus(OnBoard[CpuBoard]):
                 f"job {job.number}: CPUs of nodes are for jobs without mates that name how "
                 "many they need"
             )
-        nodes = max(count(self._nodes), self._most)
+        nodes = self._most_nodes
         if not 1 <= job.nodes <= nodes:
             raise CoschedError(
                 f"job {job.number} wants {job.nodes} nodes; the machine has {nodes}"
@@ -104,8 +85,7 @@ class Cpus(OnBoard[CpuBoard]):
     def adopt(
         self, job: Job, nodes: Intervals, since_ns: int, halves: Intervals = ()
     ) -> None:
-        if common(self._nodes, nodes) != nodes:
-            raise CoschedError(f"job {job.number}: has nodes that are not in this domain")
+        self._check_own(job, nodes)
         assert isinstance(job, CpuJob)
         self.board.place(job, tuple(numbers(nodes)))
         self._expect_end(job, since_ns)
@@ -146,27 +126,4 @@ class Cpus(OnBoard[CpuBoard]):
         self._ends.clear()
         for job, _, since_ns in held.values():
             self._expect_end(job, since_ns)
-        self.moved += 1
-
-    def expect(self, most: int) -> None:
-        self._most = most
-        self.moved += 1
-
-    def add(self, nodes: Intervals) -> None:
-        new = without(nodes, self._nodes)
-        self._nodes = union(self._nodes, new)
-        self.moved += 1
-
-    def remove(self, nodes: Intervals) -> None:
-        self.withdraw(nodes)
-        self._nodes = without(self._nodes, nodes)
-        self.shrunk = True
-
-    def withdraw(self, nodes: Intervals) -> None:
-        self.board.withdraw(numbers(nodes))
-        self.moved += 1
-
-    def admit(self, nodes: Intervals) -> None:
-        self._nodes = union(self._nodes, nodes)
-        self.board.admit(numbers(nodes))
         self.moved += 1

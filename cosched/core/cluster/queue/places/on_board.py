@@ -15,20 +15,33 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from bisect import insort
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 from cosched.core.cluster.queue.job import Job, JobId
+from cosched.core.cluster.queue.nodes import (
+    Intervals,
+    common,
+    count,
+    numbers,
+    union,
+    without,
+)
 from cosched.core.cluster.queue.places.place import Freed, Place, Row, Spot
+from cosched.core.errors import CoschedError
 
 _Copied = TypeVar("_Copied")
 
 
 class Board(Protocol):
-    """The jobs on the parts of nodes. free: parts in service without a job."""
+    """The jobs on the parts of nodes. free: parts in service without a job. in_service: how
+    many nodes are."""
 
     @property
     def free(self) -> int: ...
+
+    @property
+    def in_service(self) -> int: ...
 
     def copy(self: _Copied) -> _Copied:
         """Returns a copy, for a plan."""
@@ -38,6 +51,12 @@ class Board(Protocol):
 
     def remove(self, number: JobId) -> None:
         """Removes a job and frees its spot."""
+
+    def withdraw(self, nodes: Iterable[int]) -> None:
+        """Removes nodes from service, also such as were never in it."""
+
+    def admit(self, nodes: Iterable[int]) -> None:
+        """Puts nodes into service."""
 
 
 _Board = TypeVar("_Board", bound=Board)
@@ -49,9 +68,12 @@ class OnBoard(Place, Generic[_Board]):
     board: for reading.
     """
 
-    def __init__(self, board: _Board, overrun_ns: int) -> None:
+    def __init__(self, board: _Board, nodes: Intervals, overrun_ns: int) -> None:
         self.board = board
+        self.board.admit(numbers(nodes))
         self.moved = 0
+        self._nodes = nodes
+        self._most = 0
         self._overrun_ns = overrun_ns
         self._ends: list[tuple[int, JobId, int]] = []
         # The first waiting job, and the board at the time when it is expected to start.
@@ -65,6 +87,19 @@ class OnBoard(Place, Generic[_Board]):
     @property
     def rows(self) -> Sequence[Row] | None:
         return None
+
+    @property
+    def free(self) -> int:  # type: ignore[override]
+        return self.board.free
+
+    @property
+    def in_service(self) -> int:
+        return self.board.in_service
+
+    @property
+    def _most_nodes(self) -> int:
+        """How many nodes there are or are expected."""
+        return max(count(self._nodes), self._most)
 
     @property
     def ends(self) -> Sequence[tuple[int, JobId, int]]:
@@ -128,3 +163,33 @@ class OnBoard(Place, Generic[_Board]):
     def _more_ns(self, number: JobId, now_ns: int) -> int:
         """Returns how much longer a job is expected to take that is late."""
         return self._overrun_ns
+
+    def _check_own(self, job: Job, nodes: Intervals) -> None:
+        """Raises CoschedError unless a restored job has nodes of this domain."""
+        if common(self._nodes, nodes) != nodes:
+            raise CoschedError(f"job {job.number}: has nodes that are not in this domain")
+
+    # --- nodes ----------------------------------------------------------------------------
+
+    def expect(self, most: int) -> None:
+        self._most = most
+        self.moved += 1
+
+    def add(self, nodes: Intervals) -> None:
+        new = without(nodes, self._nodes)
+        self._nodes = union(self._nodes, new)
+        self.withdraw(new)
+
+    def remove(self, nodes: Intervals) -> None:
+        self.withdraw(nodes)
+        self._nodes = without(self._nodes, nodes)
+        self.shrunk = True
+
+    def withdraw(self, nodes: Intervals) -> None:
+        self.board.withdraw(numbers(nodes))
+        self.moved += 1
+
+    def admit(self, nodes: Intervals) -> None:
+        self._nodes = union(self._nodes, nodes)
+        self.board.admit(numbers(nodes))
+        self.moved += 1
