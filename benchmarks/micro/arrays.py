@@ -1,4 +1,4 @@
-"""What an array costs the queue and the job store of a domain, as ratios in one process.
+"""Measures the cost of an array in the queue and the job store, as ratios in one process.
 
 An array is submitted once, and the same number of jobs one by one, into stores of their
 own. Then a pass of the queue is timed while an array waits: one with a bound, whose tasks

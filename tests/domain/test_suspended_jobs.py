@@ -76,8 +76,8 @@ def nodes(make_rig):
 
 @pytest.fixture
 def lent(nodes):
-    """Returns the nodes, a suspended job and one that runs on its nodes, each with the file
-    that ends it."""
+    """Returns the nodes, a suspended job, and a job on the nodes of that one. A file ends
+    each job."""
     first = nodes.submit(LONG, "first", 600)
     nodes.rig.until_state(first[0], "running")
     second = nodes.submit(SHORT, "second", 30, nodes=1)

@@ -97,26 +97,7 @@ def _job_part() -> Any:
             help="Whether the job may share its nodes, half and half.  [default: yes with"
             " --limited-by, otherwise no or what the domain's operator wants]",
         ),
-        cwd=option(
-            type=Parsed("DIR", _directory),
-            help="The working directory of the job; its files are in it.  [default: this"
-            " one]",
-        ),
-        array=option(
-            type=Parsed("INDICES", _array),
-            help="Submit the job once for each index: 1-100, 1,3,7-9, 1-9:2, or 1-100%10"
-            " for at most 10 at a time.",
-        ),
-        after=option(
-            type=JOBS,
-            help="Start after the end of these jobs: 12, 12_3 or 12_1-5 of an array, with"
-            " commas between them.",
-        ),
-        after_ok=option(
-            type=JOBS,
-            help="The same, and all of them must end with status 0. If one does not, this"
-            " job is cancelled.",
-        ),
+        **_batch(),
         held=flag("--hold", help="Let the job wait until cosched unhold."),
         requeue=flag(help="Start it again if a node is lost."),
         mpi=option(
@@ -131,6 +112,32 @@ def _job_part() -> Any:
         shim=flag("--no-shim", callback=without, help="Do not coschedule the job."),
         argv=program_argument(),
     )
+
+
+def _batch() -> dict[str, Any]:
+    """Returns the options that batch scripts add, by the fields of ``Job``."""
+    return {
+        "cwd": option(
+            type=Parsed("DIR", _directory),
+            help="The working directory of the job; its files are in it.  [default: this"
+            " one]",
+        ),
+        "array": option(
+            type=Parsed("INDICES", _array),
+            help="Submit the job once for each index: 1-100, 1,3,7-9, 1-9:2, or 1-100%10"
+            " for at most 10 at a time.",
+        ),
+        "after": option(
+            type=JOBS,
+            help="Start after the end of these jobs: 12, 12_3 or 12_1-5 of an array, with"
+            " commas between them.",
+        ),
+        "after_ok": option(
+            type=JOBS,
+            help="The same, and all of them must end with status 0. If one does not, this"
+            " job is cancelled.",
+        ),
+    }
 
 
 def _mates() -> dict[str, Any]:

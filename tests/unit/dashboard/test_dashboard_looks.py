@@ -9,7 +9,7 @@ from cosched.dashboard.looks import Looker
 
 
 class Broken:
-    """A domain that cannot be asked, for a reason that is not foreseen."""
+    """A domain whose queue raises an unforeseen error."""
 
     def look(self):
         raise ValueError("not foreseen")

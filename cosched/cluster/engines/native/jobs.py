@@ -273,7 +273,7 @@ class Jobs:
             self.driver.handle(JobCancelled(self.clock.now_ns(), number))
 
     def cancel_all(self, numbers: Sequence[int]) -> None:
-        """Ends several jobs, as ``cancel``. Those that wait end together. Raises
+        """Ends several jobs, as ``cancel``. Waiting jobs end together. Raises
         CoschedError if no job could be ended."""
         live = [self.records.live.get(number) for number in numbers]
         waiting = [

@@ -19,7 +19,7 @@ PREREQUISITES_MOST = 20_000
 
 
 class Prerequisites:
-    """The terms of the jobs of a domain. batches: those that the queue has already."""
+    """The terms of a domain's jobs. batches: the batches that the queue has already."""
 
     def __init__(self, store: JobStore, batches: Batches) -> None:
         self._store = store

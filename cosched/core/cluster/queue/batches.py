@@ -100,8 +100,8 @@ class Batches:
         return sorted(job for batch in self._batches.values() for job in batch.kept)
 
     def add(self, number: JobId, terms: Terms) -> None:
-        """Adds a job, kept back unless it was let in before. The first job of a batch tells
-        for which jobs it waits."""
+        """Adds a job, kept back unless it was let in before. The first job of a batch names
+        the jobs for which the batch waits."""
         batch = self._batches.get(terms.batch)
         if batch is None:
             batch = self._batches[terms.batch] = _Batch(terms)

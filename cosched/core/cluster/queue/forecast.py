@@ -25,7 +25,7 @@ def forecast(queue: QueueMachine, now_ns: int) -> dict[JobId, int]:
     """Returns the expected start of each waiting job that can start, in ns.
 
     Each job, running or waiting, is expected to take its walltime, and no other job is
-    expected to come. What follows the end of a job whose walltime is a guess is not known.
+    expected to come. If the walltime of a job is a guess, nothing after its end is known.
     A job that waits for one in another domain is expected to start at its turn. Changes of
     size are done at once. The queue itself does not change.
     """

@@ -50,7 +50,7 @@ async def finish(controller, number):
 
 
 def objects(controller):
-    """Returns the job objects that were sent, by job."""
+    """Returns all sent job objects, by job."""
     found = {}
     for _, chunk in controller.sent:
         if isinstance(chunk, Chunk):

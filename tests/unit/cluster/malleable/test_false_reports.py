@@ -34,7 +34,7 @@ STEPS = st.one_of(
 )
 #: The time on 6 nodes was interpolated: it was rounded to 0.
 ROUNDED = ("predict", ((1, NATURAL_MOST - 1), (6, 1), (8, NATURAL_MOST)))
-#: On one node the job would need so many times the time that it has left.
+#: On one node the job would need far more time than it has left.
 ENDLESS = [("predict", ((1, NATURAL_MOST), (8, 1))), ("submit", 7), ("done",)]
 
 

@@ -1,4 +1,4 @@
-"""Which CPUs of a node jobs get that have them alone, or share them."""
+"""Gives jobs CPUs of a node, alone or shared."""
 
 from cosched.core.cluster.startup.assignment import Inventory, Units
 

@@ -136,10 +136,12 @@ def unique_name(token: str) -> str:
 
 
 def expand(path: str, record: Record) -> str:
-    """Returns the path with what its patterns stand for, as Slurm has them: ``%j`` the
-    job's number, ``%x`` its name, ``%A`` the number of its array, ``%a`` its index in the
-    array, ``%u`` its user, ``%%`` a percent sign. ``%4a`` has four digits at least. Others
-    stay as they are."""
+    """Returns the path with its patterns replaced, as Slurm has them.
+
+    ``%j`` is the job's number, ``%x`` its name, ``%u`` its user. ``%A`` is the number of
+    its array, ``%a`` its index there. ``%%`` is a percent sign. ``%4a`` has four digits at
+    least. Other patterns stay as they are.
+    """
 
     def text(pattern: re.Match[str]) -> str:
         width, letter = pattern[1], pattern[2]

@@ -135,7 +135,7 @@ class OnBoard(Place, Generic[_Board]):
     # --- jobs -----------------------------------------------------------------------------
 
     def _start(self, job: Job, spot: Spot, now_ns: int) -> None:
-        """Gives a job a spot that was found for it."""
+        """Places a job on the spot that ``find`` or ``beside`` returned."""
         self.board.place(job, spot)
         if self._first and self._trial is not None and self._trial[0] is spot:
             self._first = self._first[0], self._trial[1]
