@@ -29,7 +29,7 @@ class Demo(Command):
 
     Builds a sample program, whose ranks exchange thousands of small messages a second.
     Runs several jobs of it: one after the other, all at once under the kernel alone, and
-    all at once with cosched. Any user can do it. It takes about two minutes, and the
+    all at once with cosched. Any user can do it. It takes less than a minute, and the
     machine should have nothing else to do.
 
     With --build DIR it runs nothing. It writes into DIR the program, its source and a

@@ -18,6 +18,7 @@ from cosched.core.arrays import (
 )
 from cosched.core.cluster.queue.machine import QueueMachine
 from cosched.core.cluster.queue.states import State as Queued
+from cosched.core.counting import counted
 from cosched.core.decoding import convert
 from cosched.core.errors import CoschedError
 
@@ -72,10 +73,8 @@ def why_kept_back(queue: QueueMachine, record: Record) -> str:
         jobs = "1 job has" if left == 1 else f"{left} jobs have"
         return f"waits {waits_for(queue, record)}: {jobs} not ended yet"
     at_once = parse_array(record.submission.array).at_once
-    return (
-        f"waits: {at_once} tasks of array {record.array} wait in the queue or run, and no "
-        "more of them may at a time (%)"
-    )
+    tasks = counted(at_once, "task")
+    return f"waits: array {record.array} has at most {tasks} in the queue at a time (%)"
 
 
 def array_line(tasks: Sequence[Record]) -> str:
