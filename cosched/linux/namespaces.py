@@ -106,6 +106,8 @@ def network_of(pid: int) -> Iterator[None]:
 
 def _mounts_of(pid: int, root: Path) -> list[Mount]:
     path = root / "proc" / str(pid) / "mountinfo"
+    if proc.is_reaped(pid, root):
+        return []
     try:
         return parse_mountinfo(path.read_text(errors="surrogateescape"))
     except OSError:  # gone, or a zombie
@@ -159,6 +161,8 @@ class ProcessId:
 
 def network_inode(pid: int, root: Path = proc.ROOT) -> int | None:
     """Returns the network namespace of ``pid``, or None if it is gone."""
+    if proc.is_reaped(pid, root):
+        return None
     try:
         return os.stat(root / "proc" / str(pid) / "ns/net").st_ino
     except OSError:

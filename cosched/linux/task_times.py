@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cosched.core.units import NS_PER_US
-from cosched.linux.proc import ROOT, integer, read_text
+from cosched.linux.proc import ROOT, integer, read_of, read_text
 
 
 class TaskTimes(NamedTuple):
@@ -26,11 +26,10 @@ class TaskTimes(NamedTuple):
 def task_times(pid: int, root: Path = ROOT) -> TaskTimes | None:
     """Returns the account of a process; None if the kernel has none. Raises OSError for a
     file that is not of a kernel that this program knows."""
-    folder = root / "proc" / str(pid)
-    times = (read_text(folder / "schedstat") or "").split()
+    times = (read_of(pid, "schedstat", root) or "").split()
     moved = dict(
         line.split(": ", 1)
-        for line in (read_text(folder / "io") or "").splitlines()
+        for line in (read_of(pid, "io", root) or "").splitlines()
         if ": " in line
     )
     if len(times) < 2 or not {"read_bytes", "write_bytes"} <= moved.keys():

@@ -62,7 +62,10 @@ class Hierarchy(NamedTuple):
 
     def group_of(self, pid: int | str) -> str | None:
         """Returns the path of the process's group in this hierarchy."""
-        text = proc.read_text(self.root / "proc" / str(pid) / "cgroup")
+        if isinstance(pid, int):
+            text = proc.read_of(pid, "cgroup", self.root)
+        else:
+            text = proc.read_text(self.root / "proc" / pid / "cgroup")
         for line in (text or "").splitlines():
             number, controllers, group = line.split(":", 2)
             if self.version == 2:

@@ -85,7 +85,7 @@ def _wait_for_one(killed: Iterable[int], deadline: float) -> None:
 
 def describe_foreign(pid: int) -> str:
     """Returns a few words about a process of another user: its pid, program and user."""
-    program = (proc.read_text(proc.ROOT / "proc" / str(pid) / "comm") or "").strip()
+    program = (proc.read_of(pid, "comm") or "").strip()
     uids = proc.process_uids(pid)
     name = f" ({program!a})" if program else ""
     return (

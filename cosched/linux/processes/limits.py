@@ -93,7 +93,7 @@ def take_limits_of_the_machine(root: Path = proc.ROOT) -> None:
 
 def limits_of(pid: int, root: Path = proc.ROOT) -> dict[int, Limit]:
     """Returns the limits of a process, by number; empty if it is gone."""
-    text = proc.read_text(root / "proc" / str(pid) / "limits") or ""
+    text = proc.read_of(pid, "limits", root) or ""
     found = {}
     for line in text.splitlines():
         match = _LINE.match(line)

@@ -8,6 +8,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -163,3 +164,19 @@ def test_priority_with_rights_is_fifo(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     assert priority.raise_daemon_priority().name == "SCHED_FIFO 1"
     assert policies == [os.SCHED_FIFO | os.SCHED_RESET_ON_FORK]
+
+
+def test_reaped_process_is_not_looked_up_in_proc(monkeypatch: pytest.MonkeyPatch) -> None:
+    child = subprocess.Popen(["true"])
+    child.wait()
+
+    def look_up(*_: object) -> NoReturn:
+        raise AssertionError("a real-time task could spin here")
+
+    monkeypatch.setattr(Path, "read_text", look_up)
+    monkeypatch.setattr(os, "listdir", look_up)
+    assert proc.start_ticks(child.pid) is None
+    assert proc.process_uids(child.pid) is None
+    assert proc.started_by(child.pid, 9, lambda _: True) == []
+    assert proc.cpu_affinity(child.pid) == frozenset()
+    assert proc.is_reaped(child.pid)
