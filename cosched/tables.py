@@ -53,10 +53,12 @@ def table(
 
 def cut_inside(text: str, most: int) -> str:
     """Returns a name in at most ``most`` characters. It loses its middle, because the ends
-    of names differ: ``wavef…-4711``."""
+    of names differ. An end after a hyphen is kept alone: ``wavefr…-4711``."""
     if len(text) <= most:
         return text
     tail = (most - 1) * 2 // 3
+    end = len(text) - text.rfind("-")
+    tail = end if end <= tail else tail
     return f"{text[: most - 1 - tail]}…{text[len(text) - tail :]}"
 
 

@@ -94,6 +94,7 @@ def _status_of_click(program: str, error: Exception) -> int | None:
     if isinstance(error, click.UsageError):
         where = error.ctx.command_path if error.ctx else program
         message = error.format_message().replace("\n", " ")
+        message += "" if message.endswith((".", "?", "?)")) else "."
         print(f"{where}: {message} See {where} --help.", file=sys.stderr)
         return EXIT_USAGE
     if isinstance(error, click.ClickException):

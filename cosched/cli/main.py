@@ -81,11 +81,11 @@ def cosched() -> None:
 
     \b
     Examples:
-      cosched lab up --nodes 2
-      cosched-run --hosts lab1,lab2 -n 2 ./app
-      cosched status
-      cosched config set slice=0.5s gmet=0.1s
-      cosched lab down
+      cosched demo
+      cosched-run -n 2 ./app
+      cosched submit -n 2 ./app
+      cosched queue
+      cosched history
     """
 
 

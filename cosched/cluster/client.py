@@ -124,7 +124,8 @@ class Client:
                 continue
             return cls(connection, run_dir, patience, node)
         raise NoDomain(
-            f"no domain answers in {run_dir}; start one with: cosched cluster up"
+            f"no domain answers in {run_dir}; start one with: cosched submit PROGRAM, or "
+            "cosched cluster up"
         )
 
     def __enter__(self: SomeClient) -> SomeClient:

@@ -224,6 +224,11 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             raise CoschedError(
                 f"infeasible: {ranks} tasks on {nodes} nodes are more than {ppn} on a node"
             )
+        if nodes > nodes_most == 1 and not self.nodes and not ppn:
+            raise CoschedError(
+                f"infeasible: needs {ranks} tasks on one node, and the domain's only node "
+                f"takes {slots}"
+            )
         if nodes > nodes_most:
             tasks = "" if self.nodes else f": {ranks} tasks, {ppn or slots} on each"
             raise CoschedError(

@@ -23,12 +23,13 @@ from cosched.cluster.submission import JOB_VARIABLE, Submission, as_name
 from cosched.cluster.up.missing_member import lacks_a_member
 from cosched.core.errors import CoschedError
 from cosched.core.names import member_of
-from cosched.core.units import NS_PER_S
+from cosched.core.units import NS_PER_S, format_bytes
 from cosched.jobs.choices import Choices, configured_choices
 from cosched.jobs.job import Job, sendable
 from cosched.jobs.outer import without_outer_job
 from cosched.jobs.rank_environment import Reports
 from cosched.launch.command import Site
+from cosched.linux.memory import machine_memory
 from cosched.linux.processes.limits import own_limits
 from cosched.rundir.directories import (
     SYSTEM_RUN_DIR,
@@ -157,8 +158,21 @@ class Client(domain.Client):
             )
         if served.alone:
             self.check_fits_a_node(job.total)
+        if job.memory_bytes:
+            self._check_memory(job.memory_bytes)
         counts = (0, 1, 1) if served.alone else (job.ranks, job.nodes, job.ppn)
         return _make_submission(job, served, counts, environ)
+
+    def _check_memory(self, needed: int) -> None:
+        """Raises CoschedError if this machine is the only node and has less memory. What
+        other nodes have is not known here."""
+        nodes = [node["node"] for node in self.nodes()]
+        total = machine_memory().total_bytes
+        if nodes == [member_of(os.uname().nodename)] and 0 < total < needed:
+            raise CoschedError(
+                f"infeasible: needs {format_bytes(needed)} on a node, this machine has "
+                f"{format_bytes(total)}"
+            )
 
     def check_fits_a_node(self, ranks: int) -> None:
         """Raises CoschedError if no node takes this number of tasks of a job."""
@@ -239,15 +253,22 @@ def _check_output(job: Job) -> None:
     """Raises CoschedError if the job's user cannot write its output: the job would start,
     and fail at once. A folder that is not here may be on the nodes."""
     for name in filter(None, (job.output, job.error)):
-        path = Path(job.cwd or _working_directory(), name)
-        folder = path.parent
-        if path.exists() or "%" in str(folder) or not folder.is_dir():
+        path = os.path.join(job.cwd or _working_directory(), name)
+        folder = os.path.dirname(path)
+        if "%" in folder or not os.path.isdir(folder):
             continue
-        if not os.access(folder, os.W_OK | os.X_OK):
-            raise CoschedError(
-                f"{folder}: cannot be written, so the job has no place for its output; "
-                "name another file with --output"
-            )
+        if os.path.isdir(path):
+            problem = f"{path}: is a directory"
+        elif os.path.exists(path) and not os.access(path, os.W_OK):
+            problem = f"{path}: cannot be written"
+        elif not os.path.exists(path) and not os.access(folder, os.W_OK | os.X_OK):
+            problem = f"{folder}: cannot be written"
+        else:
+            continue
+        raise CoschedError(
+            f"{problem}, so the job has no place for its output; name another file with "
+            "--output"
+        )
 
 
 def _domain_dir(run_dir: Path | str | None) -> Path:

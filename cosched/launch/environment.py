@@ -53,6 +53,16 @@ def name_on_nodes(name: str, number: int) -> str:
     return f"{job_label(name)}-{number}"
 
 
+def is_run_of(name: str, asked: str) -> bool:
+    """Returns whether a job's name on nodes is the asked one, or was made from it with a
+    number or a suffix."""
+    rest = name.removeprefix(f"{job_label(asked)}-")
+    made = rest.isdecimal() or (
+        len(rest) == _SUFFIX_LENGTH and set(rest) <= set(_SUFFIX_DIGITS)
+    )
+    return name == asked or (rest != name and made)
+
+
 def command_ns() -> int:
     """Returns when the user gave this command, in ns since 1970: the start of its process,
     or the present time if the process was a shell before."""

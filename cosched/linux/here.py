@@ -41,7 +41,7 @@ class Here:
 
     def is_meant_by(self, host: str) -> bool:
         """Whether ``host``, a name or an address, means this machine."""
-        if self._is_named_by(host):
+        if self.is_named_by(host):
             return True
         if parse_address(host) is not None or not host.strip():
             return False
@@ -54,10 +54,10 @@ class Here:
     def is_one_meant_by(self, hosts: Sequence[str]) -> bool:
         """Whether one of ``hosts`` means this machine. It resolves names only if none of
         them shows that."""
-        return any(map(self._is_named_by, hosts)) or any(map(self.is_meant_by, hosts))
+        return any(map(self.is_named_by, hosts)) or any(map(self.is_meant_by, hosts))
 
-    def _is_named_by(self, host: str) -> bool:
-        """Whether that shows without the resolver."""
+    def is_named_by(self, host: str) -> bool:
+        """Whether ``host`` means this machine as far as that shows without the resolver."""
         address = parse_address(host)
         if address is not None:
             return self._has(address)

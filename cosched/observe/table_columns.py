@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -33,6 +34,8 @@ class Kind:
     align: str  #: ``<`` for texts, ``>`` for numbers
     shown: Callable[[Any], str]  #: returns a value as people read it
     plain: Callable[[Any], str]  #: returns a value as programs read it
+    #: Returns a value for a table that is too wide; None: as ``shown``.
+    short: Callable[[Any], str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +57,12 @@ def short_time(seconds: float) -> str:
     return f"{hours}h{minutes:02}m" if hours else f"{minutes}m{rest:02}s"
 
 
+def clock(at_ns: int, now_s: float) -> str:
+    """Returns a time of the day, or a date for times that are far away."""
+    near = abs(at_ns / NS_PER_S - now_s) < _S_PER_HOUR * 12
+    return f"{_local(at_ns):%H:%M:%S}" if near else f"{_local(at_ns):%m-%d %H:%M}"
+
+
 def _local(wall_ns: int) -> datetime:
     return datetime.fromtimestamp(wall_ns // NS_PER_S).astimezone()
 
@@ -71,6 +80,7 @@ DATE = Kind(
     ">",  # only columns on the left are cut
     lambda wall_ns: f"{_local(wall_ns):%m-%d %H:%M:%S}",
     lambda wall_ns: _local(wall_ns).isoformat(),
+    lambda wall_ns: clock(wall_ns, time.time()),
 )
 
 
@@ -105,18 +115,18 @@ class Columns(Generic[T]):
         line."""
         chosen = [self.columns[name] for name in names]
         head = [column.title or name for name, column in zip(names, chosen, strict=True)]
-        rows = [
-            [
-                UNKNOWN if (value := c.value(one)) is None else c.kind.shown(value)
-                for c in chosen
-            ]
-            for one in found
-        ]
+        values = [[column.value(one) for column in chosen] for one in found]
         align = "".join(column.kind.align for column in chosen)
-        widest = max(map(len, table(head, rows, align, gap=1, width=_ANY_WIDTH)))
-        if widest > width and self.cut in names:
+
+        def widest() -> int:
+            return max(map(len, table(head, rows, align, gap=1, width=_ANY_WIDTH)))
+
+        rows = [_texts(chosen, row, short=False) for row in values]
+        if widest() > width:
+            rows = [_texts(chosen, row, short=True) for row in values]
+        if widest() > width and self.cut in names:
             at = names.index(self.cut)
-            most = max(len(row[at]) for row in rows) - (widest - width)
+            most = max(len(row[at]) for row in rows) - (widest() - width)
             for row in rows:
                 row[at] = cut_inside(row[at], max(most, _CUT_LEAST))
         return table(head, rows, align, gap=1, width=width)
@@ -132,3 +142,16 @@ class Columns(Generic[T]):
             values = ((column.kind, column.value(one)) for column in chosen)
             writer.writerow(["" if v is None else kind.plain(v) for kind, v in values])
         return text.getvalue()
+
+
+def _texts(
+    columns: Sequence[Column[Any]], values: Sequence[Any], *, short: bool
+) -> list[str]:
+    """Returns the cells of a row for people."""
+    kinds = [column.kind for column in columns]
+    return [
+        UNKNOWN
+        if value is None
+        else (kind.short if short and kind.short else kind.shown)(value)
+        for kind, value in zip(kinds, values, strict=True)
+    ]

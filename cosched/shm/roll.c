@@ -26,7 +26,7 @@ static const struct {
 } groups[] = {
     {COSCHED_NO_DAEMON, "no daemon on"},
     {COSCHED_OTHER_VERSION, "a daemon of another version on"},
-    {COSCHED_REFUSED, "refused on"},
+    {COSCHED_REFUSED, "refused by the daemon on"},
     {COSCHED_LEFT, "the daemon ended on"},
     {COSCHED_CUT, "the job's shared memory was cut on"},
 };
@@ -174,6 +174,14 @@ static void begin(struct cosched_roll_call *call, const struct cosched_join *joi
         call->stage = COSCHED_ROLL_VOTING;
 }
 
+/* The other nodes' reasons do not travel; each of their tasks reports its own with -v. */
+static void add_own_reason(char line[512], const struct cosched_roll_call *call,
+                           const struct cosched_join *join) {
+    struct text text = {.line = line, .used = strlen(line)};
+    if (call->own.presence == COSCHED_REFUSED && join->link->reason[0] != '\0')
+        add(&text, " (%s)", join->link->reason);
+}
+
 /* At rank 0. Without the answers of the others: about its own node. */
 static void report(const struct cosched_roll_call *call, const struct cosched_join *join) {
     char line[COSCHED_ROLL_LINE_BYTES];
@@ -184,6 +192,7 @@ static void report(const struct cosched_roll_call *call, const struct cosched_jo
         cosched_roll_line(line, call->answers, (uint64_t)join->world);
     else
         cosched_roll_line(line, &call->own, 1);
+    add_own_reason(line, call, join);
     (void)join->mpi->print(join->shim, COSCHED_LINE_JOB, line);
 }
 

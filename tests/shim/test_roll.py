@@ -31,7 +31,7 @@ def lines(run):
             {"abi": lib.COSCHED_ABI + 1},
             "coscheduled on 1 of 2 nodes; a daemon of another version on b",
         ),
-        ({"refuse": 1}, "coscheduled on 1 of 2 nodes; refused on b"),
+        ({"refuse": 1}, "coscheduled on 1 of 2 nodes; refused by the daemon on b"),
         ({}, None),
     ],
 )
@@ -47,6 +47,15 @@ def test_node_that_is_absent_at_the_start_is_named(
     assert run.returncode == 0, run.stderr
     assert len(run.stdout.splitlines()) == 4
     assert lines(run) == ([] if text is None else [f"cosched: {text}"])
+
+
+def test_refusal_of_rank_0_has_its_reason(mpi, build, environ, run_dir):
+    with FakeNode(run_dir, "a", refuse=1), FakeNode(run_dir, "b"):
+        run = run_job(launch_on_nodes(mpi, 4, build("life")), environ)
+    assert lines(run) == [
+        "cosched: coscheduled on 1 of 2 nodes; refused by the daemon on a "
+        "(refused by a fake)"
+    ]
 
 
 def test_node_whose_daemon_ends_is_named_at_the_end(mpi, build, environ, run_dir):

@@ -59,5 +59,11 @@ def test_table_has_no_colours_on_a_terminal(monkeypatch):
 def test_names_are_cut_in_their_middle():
     assert cut_inside("wavefront-4711", 20) == "wavefront-4711"
     assert cut_inside("wavefront-4711", 14) == "wavefront-4711"
-    assert cut_inside("wavefront-4711", 12) == "wave…nt-4711"
+    assert cut_inside("wavefront-4711", 12) == "wavefr…-4711"
     assert cut_inside("wavefront-4711", 12) != cut_inside("wavefront-4712", 12)
+
+
+def test_end_of_a_name_leaves_room_for_the_program():
+    assert cut_inside("wavefront-54uqa", 12) == "wavef…-54uqa"
+    assert cut_inside("a-program-of-long-name", 12) == "a-prog…-name"
+    assert cut_inside("a-very-longprogram", 12) == "a-ve…program"

@@ -47,7 +47,8 @@ def verdict(arms: Mapping[Arm, Mapping[str, Any]]) -> list[str]:
             "No conclusion: other programs kept the CPUs busy. Try it again on a quiet "
             "machine."
         )
-    elif abs(cosched / kernel - 1) < SAME_WITHIN:
+        return textwrap.wrap(words, WIDTH)
+    if abs(cosched / kernel - 1) < SAME_WITHIN:
         words = f"No gain here: both ways are equal (within {SAME_WITHIN:.0%})."
     elif cosched > kernel:
         words = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -17,6 +18,7 @@ from cosched.core.node.messages import Branch
 from cosched.core.node.settings import USUAL
 from cosched.core.trace.job_record import JobRecord
 from cosched.lab import life
+from cosched.linux.here import this_machine, this_node
 from cosched.linux.waiting import comes_true
 from cosched.node.sockets.client import HeldChanges, request
 from cosched.rundir.paths import NodePaths
@@ -31,11 +33,18 @@ AWAIT_S = 0.02
 Answers = dict[NodePaths, dict[str, Any]]
 
 
+def paths_of(site: Site, host: str) -> NodePaths:
+    """Returns the places of the daemons of a node of the bench. This machine's have its own
+    name, also if the user wrote ``localhost``."""
+    own = not site.lab and this_machine().is_named_by(host)
+    return NodePaths(site.run_dir, this_node(os.environ) if own else host)
+
+
 def ask(site: Site) -> Answers:
     """Returns the status of every node whose daemon can be reached from here."""
     answers: Answers = {}
     for host in site.hosts:
-        paths = NodePaths(site.run_dir, host)
+        paths = paths_of(site, host)
         try:
             answers[paths] = request(paths, "status")
         except NoDaemon:
@@ -149,7 +158,7 @@ def past_forgotten(site: Site, kept: Times) -> Iterator[None]:
     try:
         for host in site.hosts:
             with suppress(CoschedError):
-                held.hold(NodePaths(site.run_dir, host), "forget", **kept._asdict())
+                held.hold(paths_of(site, host), "forget", **kept._asdict())
         yield
     finally:
         with shielded():
@@ -162,7 +171,7 @@ def remembering(site: Site) -> tuple[str, ...]:
     refusing = []
     for host in site.hosts:
         try:
-            request(NodePaths(site.run_dir, host), "relearn")
+            request(paths_of(site, host), "relearn")
         except CoschedError:
             refusing.append(host)
     return tuple(refusing)
@@ -186,8 +195,7 @@ def settings_changed(site: Site, changes: Mapping[str, str]) -> Iterator[None]:
                 remotely.give_back()
         return
     before = ask(site)
-    reached = {paths.node for paths in before}
-    missing = [host for host in site.hosts if host not in reached]
+    missing = [host for host in site.hosts if paths_of(site, host) not in before]
     if missing:
         raise CoschedError(
             f"cannot change the settings of {', '.join(missing)} from here: name a "

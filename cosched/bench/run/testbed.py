@@ -21,6 +21,7 @@ from cosched.bench.run.session import Session
 from cosched.bench.run.site import Site, host_site, lab_site
 from cosched.bench.workload.build import build_program
 from cosched.bench.workload.file import JobSpec, Workload
+from cosched.core.counting import counted
 from cosched.core.errors import CoschedError
 from cosched.core.node.settings import Settings
 from cosched.lab.lab import describe_links
@@ -118,9 +119,8 @@ class Testbed:
     def setting(self) -> str:
         """Returns one line: the MPI, the nodes and their settings."""
         parts = [f"{self.mpi.family.title} {self.mpi.version}"] if self.mpi else []
-        parts.append(
-            f"{len(self.site.hosts)} nodes{' of the lab' if self.site.lab else ''}"
-        )
+        nodes = counted(len(self.site.hosts), "node")
+        parts.append(nodes + (" of the lab" if self.site.lab else ""))
         if self.site.lab:
             parts.append(describe_links(self.site.rate))
         if self.slurm:

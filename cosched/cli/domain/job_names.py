@@ -13,15 +13,19 @@ def _job(text: str, _what: str) -> JobRef:
     try:
         return parse_job(text, "JOB")
     except CoschedError as error:
-        raise click.BadParameter(f"{error}.") from None
+        raise click.BadParameter(_without(str(error), "JOB")) from None
 
 
 def _jobs(text: str, what: str) -> tuple[str, ...]:
     try:
         return tuple(str(each) for each in parse_jobs(text, what))
     except CoschedError as error:
-        hint = "" if text[:1].isdigit() else "; the domain of the first mate: --mate-first"
-        raise click.BadParameter(f"{error}{hint}.") from None
+        raise click.BadParameter(_without(str(error), what)) from None
+
+
+def _without(error: str, what: str) -> str:
+    """Returns a sentence without the option's name, which click puts before it."""
+    return error.removeprefix(f"{what}: ") + "; cosched queue lists jobs."
 
 
 #: A job, an array, or some tasks of one.

@@ -16,10 +16,10 @@ from cosched.observe.table_columns import (
     Column,
     Columns,
     Kind,
+    clock,
 )
 
 _NAME_MOST = 20
-_DAY_S = 86400
 
 
 def _nodes(job: JobInfo) -> str | None:
@@ -90,13 +90,6 @@ def _waited_s(job: JobInfo) -> float:
     ends = (job["started_ns"], job["ended_ns"])
     until_ns = next((at_ns for at_ns in ends if at_ns is not None), time.time_ns())
     return max(0, until_ns - job["submitted_ns"]) / NS_PER_S
-
-
-def clock(at_ns: int, now_s: float) -> str:
-    """Returns a time of the day, or a date for times that are far away."""
-    moment = time.localtime(at_ns / NS_PER_S)
-    near = abs(at_ns / NS_PER_S - now_s) < _DAY_S / 2
-    return time.strftime("%H:%M:%S" if near else "%m-%d %H:%M", moment)
 
 
 _COLUMNS: dict[str, Column[JobInfo]] = {

@@ -22,6 +22,7 @@ from cosched.jobs.client import Client, NoDomain
 from cosched.jobs.job import Job
 from cosched.jobs.rank_environment import Reports
 from cosched.launch.crowd import crowd_text
+from cosched.launch.shm_room import shm_text
 from cosched.linux.processes.limits import what_holds_back
 from cosched.rundir.lock import lock_holder
 
@@ -58,6 +59,8 @@ class Sending:
             job = replace(job, cpus=self.script.slots)
         submission = client.prepare(job, _REPORTS)
         self._warn_of_crowd(client)
+        if submission.pmi != "none" and (text := shm_text()):
+            _REPORTS.warn(text)
         return submission
 
     def look_up(self, number: int) -> JobInfo:
@@ -72,7 +75,7 @@ class Sending:
             files = (self.job.output, self.job.error)
             output, error = (file and os.path.join(self.job.cwd, file) for file in files)
             sizes = Sizes.of(output, error)
-        return run_to_end(self._connect, self._sender(), sizes, self.source, say)
+        return run_to_end(self._connect, self._sender(), sizes, self.source, say, _note)
 
     def run_array_to_end(self) -> list[Ended]:
         """Submits an array and returns its tasks once all have ended. An interrupt cancels

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +23,8 @@ from cosched.start.streams import Unwritten
 
 #: How long a command that must end tries to cancel its job.
 CANCEL_WITHIN_S = 5.0
+#: A job that has not begun after this time is reported to wait.
+NOTE_AFTER_S = 2.0
 #: Descriptors of this command.
 STDIN, STDOUT, STDERR = range(3)
 #: Below a user's cache: outputs that a waiting command copies, a folder a job.
@@ -155,18 +159,39 @@ class Sizes:
         return cls(size_of(Path(output)), size_of(Path(error)) if error else 0)
 
 
+class _WaitNoted:
+    """Notes once why a job has not begun after a while. note: takes a line for the user."""
+
+    def __init__(
+        self, connect: Callable[[], Client], number: int, note: Callable[[str], None]
+    ) -> None:
+        self._connect, self._number, self._note = connect, number, note
+        self._at_s = time.monotonic() + NOTE_AFTER_S
+
+    def __call__(self) -> None:
+        if time.monotonic() < self._at_s:
+            return
+        self._at_s = math.inf
+        with self._connect() as client:
+            job = client.job(self._number)
+        if job["state"] in ("held", "queued"):
+            self._note(f"job {self._number}: {job['why']}")
+
+
 def run_to_end(
     connect: Callable[[], Client],
     submit: Callable[[], int],
     sizes: Sizes | None,
     source: int | None,
     complain: Callable[[str], None],
+    note: Callable[[str], None] = lambda _line: None,
 ) -> Ended:
     """Submits a job and returns it once it has ended; copies its output meanwhile.
 
     sizes: None if the output is not copied. source: a descriptor that is the job's standard
-    input; None: it has another one. complain: takes a line for the user. SIGINT, SIGTERM
-    and SIGHUP cancel the job, or only end this command if the domain does not answer.
+    input; None: it has another one. complain: takes a line for the user. note: takes a line
+    about a long wait. SIGINT, SIGTERM and SIGHUP cancel the job, or only end this command
+    if the domain does not answer.
     """
     with Interrupts() as interrupts:
         number = submit()
@@ -179,7 +204,8 @@ def run_to_end(
                 with contextlib.ExitStack() as stack:
                     if source is not None:
                         stack.enter_context(Feeder(connect, number, source, complain))
-                    return Ended(_wait(connect, number, tails))
+                    noted = _WaitNoted(connect, number, note)
+                    return Ended(_wait(connect, number, tails, noted))
             except (Interrupted, Unwritten) as why:
                 _cancel_or_end(connect, number, why, complain)
                 copied = tails if isinstance(why, Interrupted) else []
@@ -270,11 +296,20 @@ def _tails(connect: Callable[[], Client], number: int, sizes: Sizes) -> list[Tai
     return tails
 
 
-def _wait(connect: Callable[[], Client], number: int, tails: list[Tail]) -> JobInfo:
+def _wait(
+    connect: Callable[[], Client],
+    number: int,
+    tails: list[Tail],
+    noted: Callable[[], None] = lambda: None,
+) -> JobInfo:
     def copy() -> None:
         for tail in tails:
             tail.copy()
 
-    ended = wait_patiently(connect, number, copy)
+    def attend() -> None:
+        copy()
+        noted()
+
+    ended = wait_patiently(connect, number, attend)
     copy()
     return ended

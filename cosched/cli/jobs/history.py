@@ -15,7 +15,7 @@ import click
 
 from cosched.cli.declared import Command, command, flag, option, part
 from cosched.cli.jobs.elsewhere import elsewhere_option, way_to
-from cosched.cli.jobs.records import records_elsewhere, records_here
+from cosched.cli.jobs.records import is_job, records_elsewhere, records_here
 from cosched.cli.options import asked_run_dir_option, json_option, nodes_option
 from cosched.cli.values import Parsed
 from cosched.cluster.paths import DomainPaths
@@ -53,7 +53,7 @@ def _number_of_jobs(text: str, what: str) -> int:
 class Selection:
     """The options that select jobs which have ended; without any: all jobs."""
 
-    job: str | None = option(help="Only jobs of this name, or UID.NAME.")
+    job: str | None = option(help="Only jobs of this name or program, or UID.NAME.")
     users: str | None = option(
         "-u", "--user", metavar="A,B", help="Only jobs of these users."
     )
@@ -100,7 +100,7 @@ class Selection:
         return sorted(ended, key=lambda one: one.ended_wall_ns)
 
     def _has(self, record: JobRecord) -> bool:
-        named = self.job in (None, record.name, record.job)
+        named = self.job is None or is_job(record, self.job)
         return named and (not self.nodes or record.node in self.nodes)
 
 

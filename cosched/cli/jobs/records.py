@@ -20,6 +20,7 @@ from cosched.cli.jobs.elsewhere import ask_elsewhere
 from cosched.cli.options import asked_run_dir_option, json_option, nodes_option
 from cosched.core.decoding import convert
 from cosched.core.trace.job_record import JobRecord
+from cosched.launch.environment import is_run_of
 from cosched.linux.homes import state_directory
 from cosched.node.records.history_writer import SITE_STATE
 from cosched.observe.job_summary import gather, saved_places
@@ -41,6 +42,12 @@ def records_here(
     saved += saved_places(SITE_STATE) if run_dir == SYSTEM_RUN_DIR else []
     places = [NodePaths(run_dir, name) for name in names]
     return gather(places, since_wall_ns, _complain, saved)
+
+
+def is_job(record: JobRecord, asked: str) -> bool:
+    """Returns whether a record is of the job that a user names: by the name that the user
+    gave it, by its name on nodes, or by UID.NAME."""
+    return record.job == asked or is_run_of(record.name, asked)
 
 
 def _complain(line: str) -> None:
@@ -70,7 +77,7 @@ class Records(Command):
         found = [
             record
             for record in records_here(self.run_dir, self.nodes, self.since_ns)
-            if self.job in (None, record.name, record.job) and record.node in self.nodes
+            if (self.job is None or is_job(record, self.job)) and record.node in self.nodes
         ]
         click.echo(json.dumps({"records": msgspec.to_builtins(found)}))
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import sys
+import textwrap
 import time
 from pathlib import Path
 
@@ -29,6 +31,7 @@ from cosched.observe.reach.ways import Way
 from cosched.observe.why.story_text import document, stories_text, story_text
 from cosched.observe.why.why import Asker, nodes_with_stories, stories
 from cosched.rundir.paths import NodePaths
+from cosched.tables import WIDTH
 
 
 def _complete(
@@ -101,7 +104,7 @@ class Why(Command):
             else:
                 from cosched.jobs.job_story import job_story
 
-                click.echo(job_story(in_domain, places, asker, self.last))
+                click.echo(_fitted(job_story(in_domain, places, asker, self.last)))
             return
         if self.as_json:
             click.echo(
@@ -109,6 +112,14 @@ class Why(Command):
             )
         else:
             click.echo(stories_text(found, asker, self.last))
+
+
+def _fitted(text: str) -> str:
+    """Returns a text whose lines fit a terminal; for a program each line stays whole."""
+    if not sys.stdout.isatty():
+        return text
+    lines = text.splitlines()
+    return "\n".join(textwrap.fill(each, WIDTH, subsequent_indent="  ") for each in lines)
 
 
 def _explain_elsewhere(way: Way, words: list[str], last: int, as_json: bool) -> None:
@@ -143,4 +154,5 @@ def _job_of_domain(job: str, run_dir: Path | None) -> JobInfo | str | None:
 
 def _tell_array(job: str, lines: str, *, as_json: bool) -> None:
     """Prints lines about an array."""
-    click.echo(json.dumps({"job": job, "why": lines}) if as_json else f"job {job}: {lines}")
+    shown = _fitted(f"job {job}: {lines}")
+    click.echo(json.dumps({"job": job, "why": lines}) if as_json else shown)

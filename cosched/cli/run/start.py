@@ -32,6 +32,7 @@ from cosched.launch.given.hosts import Hosts
 from cosched.launch.mpi import SearchPath
 from cosched.launch.process import exit_like, run_launcher
 from cosched.launch.resolved_job import Request, ResolvedJob, resolve, starts_ranks_itself
+from cosched.launch.shm_room import shm_text
 from cosched.linux.here import this_machine
 from cosched.linux.homes import state_directory
 from cosched.rundir.paths import NodePaths
@@ -213,6 +214,8 @@ def _run_here(given: Given, announced: str | None) -> int:
         crowd = crowd_text(layout.ranks, len(os.sched_getaffinity(0)))
         if crowd:
             warn(crowd)
+        if room := shm_text():
+            warn(room)
     is_named = given.names_run_dir or bool(os.environ.get("COSCHED_RUN_DIR"))
     job = Start(
         given,

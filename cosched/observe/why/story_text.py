@@ -58,10 +58,18 @@ def _so_far(job: Mapping[str, Any]) -> str:
     reasons = ", ".join(f"{reason} {n}" for reason, n in sorted(refused.items()))
     times = "once" if job["switches"] == 1 else f"{job['switches']} times"
     return (
-        f"so far: scheduled {times}, {job['granted']} of them by a message, for "
-        f"{job['scheduled_s']:.1f} s in all; {sum(refused.values())} requests refused"
+        f"so far: scheduled {times}{_by_messages(job)}, for {job['scheduled_s']:.1f} s in "
+        f"all; {counted(sum(refused.values()), 'request')} refused"
         + (f" ({reasons})" if reasons else "")
     )
+
+
+def _by_messages(job: Mapping[str, Any]) -> str:
+    """Returns how many of a job's switches a message pulled."""
+    if not job["granted"]:
+        return ""
+    several = job["switches"] > 1
+    return f", {job['granted']} of them by a message" if several else ", by a message"
 
 
 def _begins(notes: Sequence[Mapping[str, Any]]) -> bool:

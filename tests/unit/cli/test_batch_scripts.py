@@ -275,7 +275,10 @@ def test_cwd_is_that_of_the_job_and_not_of_its_program(desk):
     [
         (("--array", "9-1"), "array '9-1'"),
         (("--after", "x"), "'x' is not a job"),
-        (("--after", "be"), "the domain of the first mate: --mate-first"),
+        (
+            ("--after", "be"),
+            "'--after': 'be' is not a job, such as 12, 12_3 or 12_1-5; cosched queue lists",
+        ),
         (("--array", "1-2", "--mate", "g@d"), "--mate does not go with --array"),
         (("--wait", "--array", "1-2", "--input", "-"), "--input - does not go with"),
         (("--cwd", "nowhere"), "'nowhere': there is no such directory"),

@@ -245,7 +245,8 @@ def test_no_domain_is_one_line(tmp_path, capsys):
     assert run_cli(cosched, ["queue", "--run-dir", str(tmp_path)]) == 1
     err = capsys.readouterr().err
     assert err == (
-        f"cosched: no domain answers in {tmp_path}; start one with: cosched cluster up\n"
+        f"cosched: no domain answers in {tmp_path}; start one with: cosched submit "
+        "PROGRAM, or cosched cluster up\n"
     )
 
 

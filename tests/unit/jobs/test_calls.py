@@ -215,7 +215,7 @@ def test_connect_starts_a_private_domain(monkeypatch, tmp_path):
 
     monkeypatch.setattr("cosched.cluster.up.private.start_private", start)
     with tempfile.TemporaryDirectory(prefix="cosched-t-") as name:
-        with pytest.raises(NoDomain, match="start one with: cosched cluster up"):
+        with pytest.raises(NoDomain, match="start one with: cosched submit PROGRAM, or"):
             Client.connect(name, "n1")
         with pytest.raises(NoDomain):
             Client.connect_to_running(name)

@@ -15,6 +15,7 @@ from cosched.launch.environment import (
     Part,
     carrier_for,
     default_job_name,
+    is_run_of,
     launcher_environment,
     merge_preload,
     submission_ns,
@@ -168,3 +169,20 @@ def test_waits_only_sets_no_job():
         "COSCHED_WAIT": "yield",
         "LD_PRELOAD": "/a.so:/cache/shim.so",
     }
+
+
+@pytest.mark.parametrize(
+    ("name", "asked", "is_run"),
+    [
+        ("night", "night", True),
+        ("night-12", "night", True),
+        ("my-job-12", "my job", True),
+        ("wavefront-54uqa", "wavefront", True),
+        ("wavefront-54uqa", "wavefront-54uqa", True),
+        ("wavefront-large", "wavefront", False),
+        ("night-12", "nigh", False),
+        ("12", "night", False),
+    ],
+)
+def test_name_on_nodes_is_found_by_the_name_that_the_user_gave(name, asked, is_run):
+    assert is_run_of(name, asked) is is_run

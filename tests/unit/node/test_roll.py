@@ -32,7 +32,10 @@ def line(*ranks):
             [("n1", PRESENT), ("n1", PRESENT), ("n2", NONE), ("n2", NONE)],
             "coscheduled on 1 of 2 nodes; no daemon on n2",
         ),
-        ([("n1", PRESENT), ("n1", REFUSED)], "not coscheduled; refused on n1"),
+        (
+            [("n1", PRESENT), ("n1", REFUSED)],
+            "not coscheduled; refused by the daemon on n1",
+        ),
         (
             [("n1", NONE), ("n2", OTHER), ("n3", PRESENT), ("n4", NONE)],
             "coscheduled on 1 of 4 nodes; no daemon on n1, n4; "

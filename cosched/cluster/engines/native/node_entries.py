@@ -11,6 +11,7 @@ from cosched.cluster.submission import MOST, Submission
 from cosched.config.domain import DomainConfig
 from cosched.core.cluster.numbering import Numbering
 from cosched.core.cluster.queue.nodes import Intervals, from_numbers, numbers
+from cosched.core.counting import counted
 from cosched.core.decoding import host_of
 from cosched.core.errors import CoschedError
 
@@ -129,7 +130,14 @@ class NodeEntries:
         except CoschedError:
             if self._config.tasks_per_slot == 1:
                 raise
-        return job.counts(self.tasks_most, self.most)
+        try:
+            return job.counts(self.tasks_most, self.most)
+        except CoschedError as error:
+            if job.nodes or self.most > 1:
+                raise
+            each = self._config.tasks_per_slot
+            cpus = counted(self.slots, "CPU")
+            raise CoschedError(f"{error}: {each} on each of {cpus}") from None
 
     @property
     def tasks_most(self) -> int:

@@ -1,0 +1,129 @@
+"""How soon the usual commands answer, as ratios to `python3 -c pass`.
+
+The commands take turns, beside a private domain and daemons of this machine that are up,
+where one job has ended. Medians of the ratios of one round each. The commands are those of
+an ordinary `pip install`: with an editable one they start later. Any user may run it.
+
+dashboard lasts until the address of the page is printed; --wait until the job has ended.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from benchmarks.commands import output_of
+from benchmarks.experiment import Bench, counted_steps, quartiles
+from benchmarks.micro.short_jobs import private_domain
+from cosched.core.errors import CoschedError
+from cosched.node.lifetime.stop import stop_node
+from cosched.rundir.paths import NodePaths
+from cosched.tables import table
+
+BASE = "python3 -c pass"
+#: The commands, with their words.
+COMMANDS = {
+    "cosched --version": ("cosched", "--version"),
+    "cosched queue": ("cosched", "queue"),
+    "cosched submit": ("cosched", "submit", "--output", os.devnull, "true"),
+    "cosched submit --wait": ("cosched", "submit", "--wait", "--input", "none", "true"),
+    "cosched why 1": ("cosched", "why", "1"),
+    "cosched status": ("cosched", "status"),
+    "cosched history": ("cosched", "history"),
+    "cosched-run --version": ("cosched-run", "--version"),
+}
+DASHBOARD = "cosched dashboard"
+
+
+def took(words: Sequence[str], environ: Mapping[str, str]) -> float:
+    """Returns the seconds of a command that must succeed."""
+    began = time.monotonic()
+    output_of(words, words[0], environ)
+    return time.monotonic() - began
+
+
+def first_line(words: Sequence[str], environ: Mapping[str, str]) -> float:
+    """Returns the seconds until a command that goes on prints a line; then it is ended."""
+    began = time.monotonic()
+    with subprocess.Popen(
+        words,
+        env=environ,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        seconds = time.monotonic() - began
+        process.terminate()
+    if not line:
+        raise CoschedError(f"{words[0]} printed nothing")
+    return seconds
+
+
+def measure(run_dir: Path, options: argparse.Namespace) -> dict[str, list[float]]:
+    """Returns the seconds of each command, round by round."""
+    environ = {**os.environ, "COSCHED_RUN_DIR": str(run_dir)}
+    places = {name: (str(options.bin / name),) for name in ("cosched", "cosched-run")}
+    commands = {name: (*places[words[0]], *words[1:]) for name, words in COMMANDS.items()}
+    dashboard = (*places["cosched"], "dashboard", "--no-open")
+    found: dict[str, list[float]] = {name: [] for name in (BASE, *COMMANDS, DASHBOARD)}
+    with (
+        private_domain(run_dir),
+        counted_steps("rounds", options.repeat + 1) as advance,
+    ):
+        output_of(commands["cosched submit --wait"], "cosched submit", environ)
+        program = options.program
+        if program:
+            output_of([*places["cosched-run"], "-n", "1", program], program, environ)
+        for number in range(options.repeat + 1):
+            row = {BASE: took((options.python, "-c", "pass"), environ)}
+            row |= {name: took(words, environ) for name, words in commands.items()}
+            row[DASHBOARD] = first_line(dashboard, environ)
+            for name, seconds in row.items():
+                if number:  # the first round fills caches
+                    found[name].append(seconds)
+            advance()
+    return found
+
+
+def run(options: argparse.Namespace) -> tuple[list[str], object]:
+    """Returns the seconds of all rounds, and a table of ratios."""
+    with tempfile.TemporaryDirectory(prefix="cosched-s-") as name:
+        run_dir = Path(name) / "run"
+        try:
+            found = measure(run_dir, options)
+        finally:
+            stop_node(NodePaths(run_dir, os.uname().nodename))
+    base = found[BASE]
+    rows = []
+    for name, times in found.items():
+        low, middle, high = quartiles([a / b for a, b in zip(times, base, strict=True)])
+        seconds = quartiles(times)[1]
+        spread = f"{low:.1f} - {high:.1f}"
+        rows.append((name, f"{1e3 * seconds:.0f} ms", f"{middle:.1f}", spread))
+    head = ("command", "median", "to python3 -c pass", "quartiles")
+    load = f"load {os.getloadavg()[0]:.1f}, {options.repeat} rounds"
+    return [load, *table(head, rows, "<>>>")], found
+
+
+def main() -> None:
+    """Runs the benchmark."""
+    bench = Bench("prompts", __doc__, "--repeat 9")
+    bench.add_repeat(9, "rounds")
+    add = bench.add_argument
+    usual = Path(sys.executable).parent
+    add("--bin", type=Path, default=usual, help="the folder of the commands to measure")
+    add("--python", default="python3", help="what the others are compared with (python3)")
+    add("--program", help="an MPI program, of which one job runs before")
+    bench.run(run)
+
+
+if __name__ == "__main__":
+    main()
