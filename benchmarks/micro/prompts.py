@@ -1,7 +1,8 @@
 """How soon the usual commands answer, as ratios to `python3 -c pass`.
 
 The commands take turns, beside a private domain and daemons of this machine that are up,
-where one job has ended. Medians of the ratios of one round each. The commands are those of
+where one job has ended. Medians of the ratios of one round each, by the clock and by CPU
+time, which other load changes less. The commands are those of
 an ordinary `pip install`: with an editable one they start later. Any user may run it.
 
 dashboard lasts until the address of the page is printed; --wait until the job has ended.
@@ -21,6 +22,7 @@ from pathlib import Path
 from benchmarks.commands import output_of
 from benchmarks.experiment import Bench, counted_steps, quartiles
 from benchmarks.micro.short_jobs import private_domain
+from benchmarks.micro.starting import Took, run_once
 from cosched.core.errors import CoschedError
 from cosched.node.lifetime.stop import stop_node
 from cosched.rundir.paths import NodePaths
@@ -41,15 +43,8 @@ COMMANDS = {
 DASHBOARD = "cosched dashboard"
 
 
-def took(words: Sequence[str], environ: Mapping[str, str]) -> float:
-    """Returns the seconds of a command that must succeed."""
-    began = time.monotonic()
-    output_of(words, words[0], environ)
-    return time.monotonic() - began
-
-
-def first_line(words: Sequence[str], environ: Mapping[str, str]) -> float:
-    """Returns the seconds until a command that goes on prints a line; then it is ended."""
+def first_line(words: Sequence[str], environ: Mapping[str, str]) -> Took:
+    """Runs a command that goes on until it prints a line; then it is ended."""
     began = time.monotonic()
     with subprocess.Popen(
         words,
@@ -62,18 +57,20 @@ def first_line(words: Sequence[str], environ: Mapping[str, str]) -> float:
         line = process.stdout.readline()
         seconds = time.monotonic() - began
         process.terminate()
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
     if not line:
         raise CoschedError(f"{words[0]} printed nothing")
-    return seconds
+    return Took(seconds, usage.ru_utime + usage.ru_stime)
 
 
-def measure(run_dir: Path, options: argparse.Namespace) -> dict[str, list[float]]:
-    """Returns the seconds of each command, round by round."""
+def measure(run_dir: Path, options: argparse.Namespace) -> dict[str, list[Took]]:
+    """Returns the cost of each command, round by round."""
     environ = {**os.environ, "COSCHED_RUN_DIR": str(run_dir)}
     places = {name: (str(options.bin / name),) for name in ("cosched", "cosched-run")}
     commands = {name: (*places[words[0]], *words[1:]) for name, words in COMMANDS.items()}
     dashboard = (*places["cosched"], "dashboard", "--no-open")
-    found: dict[str, list[float]] = {name: [] for name in (BASE, *COMMANDS, DASHBOARD)}
+    found: dict[str, list[Took]] = {name: [] for name in (BASE, *COMMANDS, DASHBOARD)}
     with (
         private_domain(run_dir),
         counted_steps("rounds", options.repeat + 1) as advance,
@@ -83,12 +80,12 @@ def measure(run_dir: Path, options: argparse.Namespace) -> dict[str, list[float]
         if program:
             output_of([*places["cosched-run"], "-n", "1", program], program, environ)
         for number in range(options.repeat + 1):
-            row = {BASE: took((options.python, "-c", "pass"), environ)}
-            row |= {name: took(words, environ) for name, words in commands.items()}
+            row = {BASE: run_once((options.python, "-c", "pass"), environ)}
+            row |= {name: run_once(words, environ) for name, words in commands.items()}
             row[DASHBOARD] = first_line(dashboard, environ)
-            for name, seconds in row.items():
+            for name, took in row.items():
                 if number:  # the first round fills caches
-                    found[name].append(seconds)
+                    found[name].append(took)
             advance()
     return found
 
@@ -101,16 +98,19 @@ def run(options: argparse.Namespace) -> tuple[list[str], object]:
             found = measure(run_dir, options)
         finally:
             stop_node(NodePaths(run_dir, os.uname().nodename))
-    base = found[BASE]
     rows = []
-    for name, times in found.items():
-        low, middle, high = quartiles([a / b for a, b in zip(times, base, strict=True)])
-        seconds = quartiles(times)[1]
-        spread = f"{low:.1f} - {high:.1f}"
-        rows.append((name, f"{1e3 * seconds:.0f} ms", f"{middle:.1f}", spread))
-    head = ("command", "median", "to python3 -c pass", "quartiles")
+    for name, costs in found.items():
+        pairs = list(zip(costs, found[BASE], strict=True))
+        wall = quartiles([own.wall_s / base.wall_s for own, base in pairs])
+        cpu = quartiles([own.cpu_s / base.cpu_s for own, base in pairs])
+        seconds = [quartiles([cost[at] for cost in costs])[1] for at in (0, 1)]
+        shown = [
+            f"{middle:.1f} ({low:.1f} - {high:.1f})" for low, middle, high in (wall, cpu)
+        ]
+        rows.append((name, *(f"{1e3 * each:.0f} ms" for each in seconds), *shown))
+    head = ("command", "clock", "CPU", "ratio, clock (quartiles)", "ratio, CPU")
     load = f"load {os.getloadavg()[0]:.1f}, {options.repeat} rounds"
-    return [load, *table(head, rows, "<>>>")], found
+    return [load, *table(head, rows, "<>>>>", gap=1)], found
 
 
 def main() -> None:

@@ -158,7 +158,7 @@ class Dashboard {
       const node = feed.nodes.get(name), daemon = feed.daemons.get(name);
       const note = [node.reason, ...(daemon ? daemon.warnings : [])].filter(Boolean).join("; ");
       const shown = node.state === "up" ? "✓ up" : `✕ ${node.state}`;
-      const slots = node.slots === null ? "" : `, ${node.slots} ${node.slots === 1 ? "slot" : "slots"}`;
+      const slots = node.slots === null ? "" : `, ${counted(node.slots, "slot")}`;
       if (!daemon) return [name, [name, shown, `${jobs.get(name) || 0}${slots}`, "none here", "-", "-", "-", "-", "-", note]];
       const state = daemon.timer_up ? `✓ up for ${lasting(feed.now - daemon.up_since_ms / 1000)}` : "✕ no timer daemon";
       return [name, [name, shown, `${jobs.get(name) || 0}${slots}`, state, `${daemon.slice}, ${daemon.gmet}`,

@@ -138,7 +138,8 @@ class Queue {
     if (RUNS.has(job.state)) return hosts(job.nodes) + beside(job);
     if (job.mates || job.waits_for) return job.mates || job.waits_for;
     if (job.state === "held") return "held by its user";
-    const before = this.before.get(id), needs = `needs ${nodes(job.minimum ?? job.node_count)}`;
+    const before = this.before.get(id), ranks = job.tasks ? ` for ${counted(job.tasks, "rank")}` : "";
+    const needs = `needs ${nodes(job.minimum ?? job.node_count)}${ranks}`;
     return before ? `${before} came before; ${needs}` : `first in the queue; ${needs}`;
   }
 }
@@ -146,7 +147,11 @@ class Queue {
 const SIGNS = {running: "▶", starting: "▷", queued: "◷", held: "⏸", done: "✓", ended: "✓"};
 
 function nodes(count) {
-  return count === 1 ? "1 node" : `${count ?? "some"} nodes`;
+  return counted(count ?? "some", "node");
+}
+
+function counted(count, thing) {
+  return `${count} ${thing}${count === 1 ? "" : "s"}`;
 }
 
 // Returns the halves that a job has, and the jobs on the others; empty for whole nodes.

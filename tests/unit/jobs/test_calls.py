@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import os
 import pickle
 import stat
@@ -17,7 +18,9 @@ import pytest
 from cosched import Client, Executor, Job, JobFailed
 from cosched.cluster.client import NoDomain
 from cosched.core.errors import CoschedError
+from cosched.core.names import member_of
 from cosched.jobs.calls import parcels
+from cosched.linux.memory import MachineMemory
 from tests.tools.desk import FakeDesk
 
 
@@ -372,3 +375,27 @@ def test_the_process_ends_after_its_jobs(domain, tmp_path):
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "8\n", "")
     assert list((tmp_path / "cache/cosched/calls").iterdir()) == []
+
+
+HERE = member_of(os.uname().nodename)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "needed", "refused"),
+    [
+        ([HERE], 2 << 40, True),
+        ([HERE], 1 << 30, False),
+        ([HERE, "n2"], 2 << 40, False),
+        (["n1"], 2 << 40, False),
+    ],
+)
+def test_job_that_needs_more_memory_than_this_machine_has(
+    monkeypatch, nodes, needed, refused
+):
+    memory = MachineMemory(1 << 40, 1 << 40, 0)
+    monkeypatch.setattr("cosched.jobs.client.machine_memory", lambda: memory)
+    client = Client.__new__(Client)
+    monkeypatch.setattr(client, "nodes", lambda: [{"node": name} for name in nodes])
+    outcome = pytest.raises(CoschedError, match="2.0 TiB on a node, this machine has 1.0")
+    with outcome if refused else contextlib.nullcontext():
+        client._check_memory(needed)
