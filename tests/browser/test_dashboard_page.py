@@ -174,6 +174,21 @@ def test_chart_follows_the_present_until_the_user_chooses_a_time(page):
     assert page.run("dashboard.nodeChart.follows") is True
 
 
+def test_chart_of_jobs_has_no_rows_for_those_that_ended_long_before(page):
+    has_row = """(() => {
+        const id = dashboard.queue.ids[3], job = dashboard.feed.jobs.get(id);
+        const kept = {...job};
+        Object.assign(job, {state: "done", began_ms: 1000, ended_ms: 2000});
+        dashboard.drawJobs();
+        const found = dashboard.bars.ids.includes(id);
+        Object.assign(job, kept);
+        return found;
+    })()"""
+    assert page.run(has_row) is False
+    page.all("#jobs .tools button")[1].click()  # a time of the user's choice
+    assert page.run(has_row) is True
+
+
 def test_search_and_choices(page):
     every = page.run("dashboard.queue.ids.length")
     page.press("/")

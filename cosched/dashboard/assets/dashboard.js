@@ -131,7 +131,7 @@ class Dashboard {
   }
 
   drawJobs() {
-    this.bars.take(this.queue.ids);
+    this.bars.take(this.queue.ids, !this.jobChart || this.jobChart.follows);
     if (element("jobs").hidden) return;
     if (!this.jobChart) this.jobChart = this.chart("jobs", this.bars);
     this.jobChart.update();

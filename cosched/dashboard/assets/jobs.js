@@ -13,9 +13,12 @@ class JobBars {
     this.words = "jobs over time; arrow keys move, Enter explains";
   }
 
-  // ids: the jobs in their order in the queue.
-  take(ids) {
-    this.ids = ids;
+  // ids: the jobs in their order in the queue. follows: only those that the present range shows
+  // have rows, unless that is none.
+  take(ids, follows) {
+    const first = follows ? this.range()[0] : 0, {jobs} = this.feed;
+    const shown = ids.filter((id) => (jobs.get(id)?.ended_ms ?? Infinity) >= first * 1000);
+    this.ids = shown.length ? shown : ids;
   }
 
   rows() { return this.ids.length; }

@@ -396,6 +396,6 @@ def test_job_that_needs_more_memory_than_this_machine_has(
     monkeypatch.setattr("cosched.jobs.client.machine_memory", lambda: memory)
     client = Client.__new__(Client)
     monkeypatch.setattr(client, "nodes", lambda: [{"node": name} for name in nodes])
-    outcome = pytest.raises(CoschedError, match="2.0 TiB on a node, this machine has 1.0")
+    outcome = pytest.raises(CoschedError, match="TiB on a node, this machine has")
     with outcome if refused else contextlib.nullcontext():
         client._check_memory(needed)
