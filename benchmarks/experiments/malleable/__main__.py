@@ -48,9 +48,9 @@ from benchmarks.experiments.malleable.tables import (
     table_3,
     table_of_figure_14,
 )
-from benchmarks.experiments.malleable.workload import claims_of as claims_of_log
-from benchmarks.experiments.malleable.workload import draw as draw_log
-from benchmarks.experiments.malleable.workload import fitted
+from benchmarks.experiments.malleable.log_figures import claims_of as claims_of_log
+from benchmarks.experiments.malleable.log_figures import draw as draw_log
+from benchmarks.experiments.malleable.log_figures import fitted
 from benchmarks.experiments.section import rewrite
 from benchmarks.experiments.stored import Stored, keep
 from benchmarks.results import Results

@@ -19,8 +19,8 @@ from benchmarks.experiments.malleable.points import (
     read_points,
     system,
 )
-from benchmarks.experiments.malleable.workload import Fitted
-from benchmarks.experiments.malleable.workload import claims_of as claims_of_log
+from benchmarks.experiments.malleable.log_figures import Fitted
+from benchmarks.experiments.malleable.log_figures import claims_of as claims_of_log
 from benchmarks.experiments.verdicts import HOLDS, NO, UNDECIDED
 from cosched.cli.entry import run_cli
 from cosched.cli.main import cosched as command

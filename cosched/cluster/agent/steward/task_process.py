@@ -12,7 +12,7 @@ from cosched.cluster.agent.frames import Prepare
 from cosched.cluster.pmi.service import JobLayout, nodes_of
 from cosched.core.cluster.startup.questions import Command
 from cosched.core.errors import CoschedError
-from cosched.core.identity import identify
+from cosched.core.task_rights import identify
 from cosched.linux.identity import become, find_account
 from cosched.linux.native.held_process import HeldProcess, Program
 from cosched.linux.processes.signals import signal_name
