@@ -58,7 +58,7 @@ _EARLY = 1000
 
 
 class Agent:
-    """The agent of the node ``name``. It is the ``Member`` of its starts.
+    """The agent of the node ``name``. It is the ``NodeAgent`` of its starts.
 
     log: takes one line about what happened. steps: receives the steps of starts.
     """

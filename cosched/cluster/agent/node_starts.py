@@ -51,7 +51,7 @@ Start = tuple[int, int]
 World = tuple[int, int, int]
 
 
-class Member(Protocol):
+class NodeAgent(Protocol):
     """The agent, as its starts need it. name: the node's."""
 
     name: str
@@ -78,7 +78,7 @@ class NodeStarts:
 
     def __init__(
         self,
-        member: Member,
+        member: NodeAgent,
         designs: Designs,
         complaints: Complaints,
         log: Callable[[str], None],
