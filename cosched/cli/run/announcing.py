@@ -3,8 +3,8 @@
 Beside a running job this command and the launcher get the share of any process until their
 job takes part. So ``cosched-run`` reports itself as soon as it can name the job; most of
 its own work comes later. Only a plain start is announced: its launcher or a rank runs on
-this node, and its ranks report at their start, too. The daemon lets this process leave the job when the launcher or a rank
-registers (``core.node.launchers``).
+this node, and its ranks report at their start, too. The daemon lets this process leave the
+job when the launcher or a rank registers (``core.node.launchers``).
 """
 
 from __future__ import annotations
