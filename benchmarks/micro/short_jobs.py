@@ -11,8 +11,8 @@ parallel    GNU parallel, if it is there
 hyperqueue  HyperQueue by its Python package, one job of many tasks; --hyperqueue names a
             Python that has it
 
-accepted is how long the commands that submit took, a second has so many jobs then. overhead
-is the time above the ideal, times the CPUs, for each job. The domain, HyperQueue's server
+accepted is the number of jobs divided by the time that their submission took. overhead is
+the time above the ideal, times the CPUs, for each job. The domain, HyperQueue's server
 and its worker are up before the clock starts. GNU parallel has none, and accepts a job when
 it starts. Any user may run it.
 """

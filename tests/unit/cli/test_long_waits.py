@@ -1,4 +1,4 @@
-"""What users see of a job that waits: one note by submit --wait, lines of why that fit."""
+"""Submit --wait notes once why its job waits; lines of why fit a terminal."""
 
 from __future__ import annotations
 

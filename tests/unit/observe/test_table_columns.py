@@ -1,4 +1,4 @@
-"""Tables of columns that users choose: what a table that is too wide gives up."""
+"""A table of chosen columns that is too wide gives up dates before letters of names."""
 
 from __future__ import annotations
 
