@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -37,7 +36,7 @@ def paths_of(site: Site, host: str) -> NodePaths:
     """Returns the places of the daemons of a node of the bench. This machine's have its own
     name, also if the user wrote ``localhost``."""
     own = not site.lab and this_machine().is_named_by(host)
-    return NodePaths(site.run_dir, this_node(os.environ) if own else host)
+    return NodePaths(site.run_dir, this_node({}) if own else host)
 
 
 def ask(site: Site) -> Answers:
