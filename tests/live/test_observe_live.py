@@ -92,7 +92,7 @@ def test_why_explains_pulled_switch_and_refusal(node, run_dir):
     assert re.search(r"refused, rank 2 trapped a message: b had \d+(\.\d+)? s of its", said)
     assert "displaced by b: rank 3 trapped a message there; now b" in said
     assert max(map(len, shown.splitlines())) <= 80
-    assert re.search(r"so far: scheduled (once|2 times), for ", shown)
+    assert re.search(r"so far: scheduled (once|2 times), for ", said)
     counted = " ".join(cosched(run_dir, "why", "b", "--last", "1").stdout.split())
     assert re.search(r"scheduled (once,|\d+ times, 1 of them) by a message,", counted)
     assert re.search(r"; \d+ requests? refused", counted)
