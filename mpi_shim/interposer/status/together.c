@@ -91,7 +91,7 @@ static int meet(void *shim) {
 
 static int sum_sent(void *shim, int32_t *due) {
     (void)shim;
-    return zero_if(cosched_pmpi.Ireduce_scatter_block(cosched_shadow.bytes_sent, due, 1, MPI_INT,
+    return zero_if(cosched_pmpi.Ireduce_scatter_block(cosched_shadow.status_sent, due, 1, MPI_INT,
                                                       MPI_SUM, cosched_shadow.comm, &under_way));
 }
 
