@@ -9,8 +9,8 @@
 #include "base/state.h"
 #include "status/wire.h"
 
-/* Where the library counts by MPI_Count there is nothing to lay out, and the program needs no part
- * of the interposer: tests/shim/test_parts.py then compiles none. */
+/* A library that counts by MPI_Count lays out nothing. The program then needs no part of the
+ * interposer, and tests/shim/test_parts.py compiles none. */
 
 static int failures;
 
