@@ -267,14 +267,18 @@ def test_destroy_gives_members_back(classes: ClassScheduler, spin: Spin, tag: st
         assert proc.state(pids[job]) in ("R", "S")
 
 
-def test_dead_task_is_no_error(classes: ClassScheduler, spin: Spin) -> None:
-    pid = fill(classes, spin, JOBS[:1])[JOBS[0]]
+def test_dead_task_is_no_error(classes: ClassScheduler, spin: Spin, tag: str) -> None:
+    pid, other = fill(classes, spin, JOBS[:2]).values()
     os.kill(pid, signal.SIGKILL)
     os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
     classes.set_shares({JOBS[0]: 100})
     classes.remove(JOBS[0], pid)
     classes.add(JOBS[0], 1 << 22)
     classes.destroy(JOBS[0])
+    assert f"cosched-{tag}/{JOBS[1]}" in group_of(other)
+    places = [place for each in hierarchies() for place, *_ in os.walk(each.mount_point)]
+    left = fnmatch.filter(places, f"*/cosched-*{tag}/*")
+    assert {os.path.basename(place) for place in left} == {JOBS[1]}
 
 
 def test_only_strict_loses_unused_time(spin: Spin, tag: str) -> None:

@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+from tests.npb.conftest import runner
+
 pytestmark = pytest.mark.mpi_job
 
 #: Messages that a rank sends in class S on two ranks, and their bytes, from the algorithm.
@@ -39,11 +41,22 @@ SENT = {
 }
 
 
-def check_class_s(done, benchmark, ranks):
-    """Checks a run with --json; returns what it printed."""
+def run_several(run, ranks, *runs):
+    """Runs several command lines in one job. Returns the status that all ranks had, the
+    output and the errors of each. runs: words, and a change of a constant or None."""
+    done = run(ranks, "-m", "mpi4py", "-m", "tests.npb.several", json.dumps(runs))
     assert done.returncode == 0, done.stdout + done.stderr
     found = json.loads(done.stdout)
-    assert found["verified"] is True
+    assert len(found) == len(runs)
+    for each in found:
+        assert each["statuses"] == [each["statuses"][0]] * ranks, each
+    return [(each["statuses"][0], each["out"], each["err"]) for each in found]
+
+
+def check_class_s(text, benchmark, ranks):
+    """Checks the output of a run with --json; returns what it contains."""
+    found = json.loads(text)
+    assert found["verified"] is True, benchmark
     assert found["failed"] == []
     assert (found["benchmark"], found["class"]) == (benchmark, "S")
     assert found["ranks"] == ranks
@@ -52,104 +65,139 @@ def check_class_s(done, benchmark, ranks):
     return found
 
 
-@pytest.mark.parametrize("benchmark", SENT)
-def test_class_s_verifies_on_one_rank(run_once, benchmark):
-    done = run_once(1, "-m", "benchmarks.npb", benchmark, "--json")
-    check_class_s(done, benchmark, 1)
+def run_class_s(run, ranks):
+    """Returns what each benchmark reports of class S."""
+    done = run_several(run, ranks, *(([benchmark, "--json"], None) for benchmark in SENT))
+    for benchmark, (status, _, errors) in zip(SENT, done, strict=True):
+        assert (status, errors) == (0, ""), benchmark
+    return {
+        benchmark: check_class_s(text, benchmark, ranks)
+        for benchmark, (_, text, _) in zip(SENT, done, strict=True)
+    }
 
 
-@pytest.mark.parametrize("benchmark", SENT)
-def test_class_s_verifies_and_sends_as_the_algorithm(npb, benchmark):
-    found = check_class_s(npb(2, benchmark, "--json"), benchmark, 2)
-    messages, size = SENT[benchmark]
-    if messages is not None:
-        assert found["messages_per_rank"] == messages
-    if size is not None:
-        assert found["message_bytes_per_rank"] == size
-    # FT and IS exchange all their data; sums and times are a few bytes more.
-    if benchmark == "ft":
-        # Twice into frequency space, six times back; half of the complex numbers each.
-        grid = 64**3 * 16 // 2
-        assert 0 <= found["collective_bytes_per_rank"] - 8 * grid < 1000
-    if benchmark == "is":
-        rounds, keys, counts = 11, 2**16 * 4 // 2, (2**9 + 5) * 4
-        rest = found["collective_bytes_per_rank"] - rounds * (keys + counts + 2 * 4)
-        assert 0 <= rest < 100
+def test_command_reports_its_result(npb):
+    done = npb(2, "is", "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    check_class_s(done.stdout, "is", 2)
+
+
+def test_class_s_verifies_on_one_rank(run_once):
+    assert set(run_class_s(run_once, 1)) == set(SENT)
+
+
+def test_class_s_verifies_and_sends_as_the_algorithm(site):
+    found = run_class_s(runner(site), 2)
+    for benchmark, (messages, size) in SENT.items():
+        if messages is not None:
+            assert found[benchmark]["messages_per_rank"] == messages, benchmark
+        if size is not None:
+            assert found[benchmark]["message_bytes_per_rank"] == size, benchmark
+    # FT and IS exchange all their data; sums and times are a few bytes more. FT: twice into
+    # frequency space, six times back; half of the complex numbers each.
+    grid = 64**3 * 16 // 2
+    assert 0 <= found["ft"]["collective_bytes_per_rank"] - 8 * grid < 1000
+    rounds, keys, counts = 11, 2**16 * 4 // 2, (2**9 + 5) * 4
+    rest = found["is"]["collective_bytes_per_rank"] - rounds * (keys + counts + 2 * 4)
+    assert 0 <= rest < 100
 
 
 @pytest.mark.parametrize(
-    ("benchmark", "ranks"),
+    ("ranks", "benchmarks"),
     [
-        *(("ep", 3), ("is", 3), ("cg", 4), ("mg", 8), ("ft", 4)),
-        *((benchmark, ranks) for benchmark in ("lu", "sp", "bt") for ranks in (3, 4)),
+        (3, ("ep", "is", "lu", "sp", "bt")),
+        (4, ("cg", "ft", "lu", "sp", "bt")),
+        (8, ("mg",)),
     ],
 )
-def test_class_s_verifies_on_more_ranks(run_once, benchmark, ranks):
-    done = run_once(ranks, "-m", "benchmarks.npb", benchmark)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "verification  successful" in done.stdout
-    assert all(len(line) <= 80 for line in done.stdout.splitlines())
+def test_class_s_verifies_on_more_ranks(run_once, ranks, benchmarks):
+    done = run_several(run_once, ranks, *(([name], None) for name in benchmarks))
+    for benchmark, (status, text, errors) in zip(benchmarks, done, strict=True):
+        assert (status, errors) == (0, ""), benchmark
+        assert "verification  successful" in text, benchmark
+        assert all(len(line) <= 80 for line in text.splitlines())
 
 
-#: Replaces one value of one table by one that is off by a hundred times the tolerance.
+#: A table, a value of its class S, a part of the value, and a factor: it is then off by a
+#: hundred times the tolerance.
+WRONG = (
+    ("ep", ("EP", "sum_x", None, 1 + 1e-6)),
+    ("ep", ("EP", "sum_y", None, 1 - 1e-6)),
+    ("ep", ("EP", "deviates", None, 1 + 1e-6)),
+    ("is", ("IS", "test_ranks", 4, 2)),
+    ("cg", ("CG", "zeta", None, 1 + 1e-8)),
+    ("mg", ("MG", "norm", None, 1 - 1e-6)),
+    ("mg", ("MG", "smoother", 2, 1 + 1e-4)),
+    ("ft", ("FT", "checksums", 5, 1 + 1e-10)),
+    ("lu", ("LU", "residual", 0, 1 + 1e-6)),
+    ("lu", ("LU", "error", 4, 1 - 1e-6)),
+    ("lu", ("LU", "surface", None, 1 + 1e-6)),
+    ("sp", ("SP", "residual", 2, 1 + 1e-6)),
+    ("sp", ("SP", "dt", None, 1 + 1e-4)),
+    ("bt", ("BT", "error", 3, 1 + 1e-6)),
+    ("bt", ("BT", "dt", None, 1 + 1e-4)),
+)
+
+
+def test_verification_with_wrong_constant_fails(run_once):
+    right = [(name, None) for name in dict(WRONG)]  # no change outlives its run
+    done = run_several(
+        run_once, 2, *(([name], change) for name, change in (*WRONG, *right))
+    )
+    for wrong, (status, text, _) in zip(WRONG, done, strict=False):
+        assert (status, "verification  FAILED" in text) == (1, True), wrong
+    for (name, _), (status, text, _) in zip(right, done[len(WRONG) :], strict=True):
+        assert (status, "verification  successful" in text) == (0, True), name
+
+
+#: A program that changes a constant and runs the command.
 SPOILED = """
 import runpy, sys
-from dataclasses import replace
 from benchmarks.npb import classes
-
-table, field, part, factor = {change!r}
-sizes = getattr(classes, table)
-value = getattr(sizes["S"], field)
-if part is None:
-    value = value * factor
-else:
-    value = (*value[:part], value[part] * factor, *value[part + 1 :])
-sizes["S"] = replace(sizes["S"], **{{field: value}})
-sys.argv = ["npb", {benchmark!r}]
+from dataclasses import replace
+classes.EP["S"] = replace(classes.EP["S"], sum_x=classes.EP["S"].sum_x * (1 + 1e-6))
+sys.argv = ["npb", "ep"]
 runpy.run_module("benchmarks.npb", run_name="__main__")
 """
 
 
-@pytest.mark.parametrize(
-    ("benchmark", "change"),
-    [
-        ("ep", ("EP", "sum_x", None, 1 + 1e-6)),
-        ("ep", ("EP", "sum_y", None, 1 - 1e-6)),
-        ("ep", ("EP", "deviates", None, 1 + 1e-6)),
-        ("is", ("IS", "test_ranks", 4, 2)),
-        ("cg", ("CG", "zeta", None, 1 + 1e-8)),
-        ("mg", ("MG", "norm", None, 1 - 1e-6)),
-        ("mg", ("MG", "smoother", 2, 1 + 1e-4)),
-        ("ft", ("FT", "checksums", 5, 1 + 1e-10)),
-        ("lu", ("LU", "residual", 0, 1 + 1e-6)),
-        ("lu", ("LU", "error", 4, 1 - 1e-6)),
-        ("lu", ("LU", "surface", None, 1 + 1e-6)),
-        ("sp", ("SP", "residual", 2, 1 + 1e-6)),
-        ("sp", ("SP", "dt", None, 1 + 1e-4)),
-        ("bt", ("BT", "error", 3, 1 + 1e-6)),
-        ("bt", ("BT", "dt", None, 1 + 1e-4)),
-    ],
-)
-def test_verification_with_wrong_constant_fails(run_once, benchmark, change):
-    done = run_once(2, "-c", SPOILED.format(change=change, benchmark=benchmark))
+def test_command_ends_with_1_after_a_wrong_result(run_once):
+    done = run_once(2, "-c", SPOILED)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "verification  FAILED" in done.stdout
 
 
 @pytest.mark.parametrize(
-    ("benchmark", "ranks", "why"),
+    ("ranks", "lines"),
     [
-        ("cg", 3, "npb: cg: 3 ranks; it needs a power of two"),
-        ("mg", 3, "npb: mg: 3 ranks; it needs a power of two"),
-        ("ft", 3, "npb: ft class S: 3 ranks; it needs a power of two up to 64"),
-        ("lu", 5, "npb: lu class S: 5 ranks leave less than 3 points to each"),
-        ("bt", 5, "npb: 5 ranks cut 12 points into cells of less than 3; take fewer"),
+        (
+            3,
+            {
+                "cg": "npb: cg: 3 ranks; it needs a power of two",
+                "mg": "npb: mg: 3 ranks; it needs a power of two",
+                "ft": "npb: ft class S: 3 ranks; it needs a power of two up to 64",
+            },
+        ),
+        (
+            5,
+            {
+                "lu": "npb: lu class S: 5 ranks leave less than 3 points to each",
+                "bt": "npb: 5 ranks cut 12 points into cells of less than 3; take fewer",
+            },
+        ),
     ],
+    ids=["3", "5"],
 )
-def test_unsupported_rank_count_gives_one_line(run_once, benchmark, ranks, why):
-    done = run_once(ranks, "-m", "benchmarks.npb", benchmark)
+def test_unsupported_rank_count_gives_one_line(run_once, ranks, lines):
+    done = run_several(run_once, ranks, *(([name], None) for name in lines))
+    assert done == [(2, "", f"{line}\n") for line in lines.values()]
+
+
+def test_command_ends_with_2_if_it_cannot_run(run_once):
+    done = run_once(3, "-m", "benchmarks.npb", "cg")
     assert done.returncode == 2
-    assert [line for line in done.stderr.splitlines() if line.startswith("npb:")] == [why]
+    lines = [line for line in done.stderr.splitlines() if line.startswith("npb:")]
+    assert lines == ["npb: cg: 3 ranks; it needs a power of two"]
     assert "verification" not in done.stdout
 
 

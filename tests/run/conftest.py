@@ -7,16 +7,22 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from cosched.core.node.settings import Settings
 from cosched.launch.family import Family, LauncherKind
 from cosched.launch.intel import wrapper_environment
 from cosched.launch.mpi import find_mpicc, launcher_version
 from cosched.launch.program import Program
+from cosched.node.lifetime.start import NodeOptions, start_node
+from cosched.node.lifetime.stop import stop_node
+from cosched.node.sockets.client import request
 from cosched.rundir.paths import NodePaths
+from tests.fakes import eventually
 from tests.places import ROOT
 
 SOURCE = Path(__file__).parent / "task.c"
@@ -132,19 +138,47 @@ def own_surroundings(monkeypatch):
         monkeypatch.delenv(name, raising=False)
 
 
+@pytest.fixture(scope="session")
+def shared_node():
+    """Yields the paths of a node with daemons. A start of private daemons takes half a
+    second of CPU, so tests that are not about daemons share these."""
+    # Short, since socket paths have at most 107 bytes.
+    with tempfile.TemporaryDirectory(prefix="cosched-") as folder:
+        node = NodePaths(Path(folder), os.uname().nodename)
+        start_node(node, NodeOptions(Settings()))
+        yield node
+        stop_node(node)
+        assert not list(Path("/dev/shm").glob(f"cosched-{node.tag}-*"))
+        assert not list(node.bells.glob("*"))
+
+
 @pytest.fixture
-def here(tmp_path):
+def served(shared_node):
+    """Yields the paths of the shared node. It has no job before and after the test."""
+    assert request(shared_node, "status")["jobs"] == []
+    yield shared_node
+    assert eventually(lambda: request(shared_node, "status")["jobs"] == [])
+
+
+@pytest.fixture
+def jobs_dir(tmp_path):
+    """The run directory of ``cosched_run``: a new one, in which private daemons start."""
+    return tmp_path / "run"
+
+
+@pytest.fixture
+def here(jobs_dir):
     """The paths of this node in the run directory of ``cosched_run``."""
-    return NodePaths(tmp_path / "run", os.uname().nodename)
+    return NodePaths(jobs_dir, os.uname().nodename)
 
 
 @pytest.fixture
-def cosched_run(tmp_path):
-    """Runs cosched-run with a new run directory."""
+def cosched_run(jobs_dir):
+    """Runs cosched-run."""
 
     def run(*words, **options):
         return subprocess.run(
-            command(tmp_path, *words),
+            command(jobs_dir, *words),
             **{"capture_output": True, "text": True, "timeout": PATIENCE_S, **options},
             check=False,
         )
@@ -153,13 +187,13 @@ def cosched_run(tmp_path):
 
 
 @pytest.fixture
-def start_cosched_run(tmp_path):
+def start_cosched_run(jobs_dir):
     """Starts cosched-run; kills it at the end of the test if it still runs."""
     started = []
 
     def start(*words, **options):
         process = subprocess.Popen(
-            command(tmp_path, *words), stdout=subprocess.PIPE, text=True, **options
+            command(jobs_dir, *words), stdout=subprocess.PIPE, text=True, **options
         )
         started.append(process)
         return process
@@ -171,6 +205,6 @@ def start_cosched_run(tmp_path):
         process.stdout.close()
 
 
-def command(directory, *words):
+def command(run_dir, *words):
     script = "from cosched.cli.run.main import main; main()"
-    return [sys.executable, "-c", script, "--run-dir", str(directory / "run"), *words]
+    return [sys.executable, "-c", script, "--run-dir", str(run_dir), *words]

@@ -16,6 +16,22 @@ PATIENCE_S = 240
 
 
 @pytest.fixture
+def jobs_dir(served):
+    return served.run_dir
+
+
+@pytest.fixture
+def counted(served):
+    """Returns a function: how much a counter has grown since the test began."""
+    before = request(served, "status")["counters"]
+
+    def grown(name):
+        return request(served, "status")["counters"].get(name, 0) - before.get(name, 0)
+
+    return grown
+
+
+@pytest.fixture
 def door(tmp_path):
     """A FIFO: a program that opens it to write waits until ``open_door``."""
     path = tmp_path / "door"
@@ -96,7 +112,7 @@ def test_ranks_without_mpi_end_normally(cosched_run, any_mpi):
 
 
 @pytest.mark.parametrize(("register", "again"), [("start", 2), ("init", 0)])
-def test_only_ranks_register(start_cosched_run, here, task, register, again):
+def test_only_ranks_register(start_cosched_run, here, counted, task, register, again):
     """Launchers and their servers also have the job's variables. A launcher begins the job,
     but it is no task."""
     job = start_cosched_run(
@@ -105,13 +121,14 @@ def test_only_ranks_register(start_cosched_run, here, task, register, again):
     try:
         pids = {int(job.stdout.readline()) for _ in range(2)}
         assert {found["pid"] for found in tasks(here)} == pids
-        counters = request(here, "status")["counters"]
+        new_jobs, new_tasks = counted("reg_new_job"), counted("reg_new_task")
+        known_tasks = counted("reg_again") + counted("reg_moved")
     finally:
         job.send_signal(signal.SIGTERM)
         job.wait(PATIENCE_S)
-    assert counters["reg_new_job"] == 1
-    assert counters["reg_new_task"] == (2 if register == "start" else 1)
-    assert counters.get("reg_again", 0) + counters.get("reg_moved", 0) == again
+    assert new_jobs == 1
+    assert new_tasks == (2 if register == "start" else 1)
+    assert known_tasks == again
 
 
 # -- launchers -------------------------------------------------------------------------
@@ -157,7 +174,7 @@ def group_of(pid):
 
 
 def test_launcher_begins_its_job_and_has_its_class(
-    start_cosched_run, here, mpi, task, tmp_path
+    start_cosched_run, here, counted, mpi, task, tmp_path
 ):
     with waiting_launcher(start_cosched_run, tmp_path, mpi, task, BUSY) as (job, door):
         assert eventually(lambda: [one["launchers"] for one in jobs(here)])
@@ -173,7 +190,7 @@ def test_launcher_begins_its_job_and_has_its_class(
         assert running["state"] == "on"
         assert [one["pid"] for one in running["tasks"]] == [rank]
         assert running["launchers"] == [launcher]
-        assert request(here, "status")["counters"]["reg_new_job"] == 1
+        assert counted("reg_new_job") == 1
 
 
 @pytest.mark.parametrize(

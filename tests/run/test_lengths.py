@@ -16,6 +16,11 @@ pytestmark = pytest.mark.newest_mpi
 
 
 @pytest.fixture
+def jobs_dir(served):
+    return served.run_dir
+
+
+@pytest.fixture
 def record(tmp_path, monkeypatch):
     """The user's record of runs; there is none yet."""
     path = tmp_path / "state/cosched/runs.jsonl"

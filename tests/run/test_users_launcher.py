@@ -21,6 +21,11 @@ __attribute__((constructor)) static void begin(void) {
 """
 
 
+@pytest.fixture
+def jobs_dir(served):
+    return served.run_dir
+
+
 @pytest.fixture(autouse=True)
 def crowded(monkeypatch):
     for name, value in CROWDED.items():

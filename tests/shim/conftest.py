@@ -12,11 +12,11 @@ import pytest
 from cosched.core.errors import CoschedError
 from cosched.launch.compile import build_once
 from cosched.launch.shim import make_shim, plan_build
-from tests.run.conftest import INSTALLED, wrapper_works
+from tests.run.conftest import INSTALLED, served, shared_node, wrapper_works
 from tests.shim.jobs import compile_program
 from tests.wrapper.conftest import job_environ, run_dir, site
 
-__all__ = ["job_environ", "run_dir", "site"]
+__all__ = ["job_environ", "run_dir", "served", "shared_node", "site"]
 
 
 @pytest.fixture(scope="session", params=sorted(INSTALLED) or ["none"])

@@ -43,8 +43,8 @@ def objects(mpi, tmp_path_factory):
 
 
 @pytest.mark.parametrize("ranks", [2])
-def test_cxx_output_with_interposer_is_the_same(mpi, objects, run_dir, ranks):
-    environ = {"COSCHED_RUN_DIR": str(run_dir), **CROWDED}
+def test_cxx_output_with_interposer_is_the_same(mpi, objects, served, ranks):
+    environ = {"COSCHED_RUN_DIR": str(served.run_dir), **CROWDED}
     words = ("-n", str(ranks), objects)
     plain = outcome(cosched_run(mpi, "--no-shim", *words), environ)
     assert len(plain) == ranks

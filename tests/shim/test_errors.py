@@ -72,9 +72,9 @@ WAYS = (
 )
 
 
-def test_uncommitted_type_raises_the_same_errors(mpi, build, run_dir):
+def test_uncommitted_type_raises_the_same_errors(mpi, build, served):
     program = ("-n", "2", build("errors"))
-    environ = {"COSCHED_RUN_DIR": str(run_dir)}
+    environ = {"COSCHED_RUN_DIR": str(served.run_dir)}
     plain = outcome(cosched_run(mpi, "--no-shim", *program), environ)
     assert plain
     for how in WAYS:

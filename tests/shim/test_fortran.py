@@ -52,9 +52,9 @@ def counted(lines):
     return {int(word[2]): (int(word[4]), int(word[6])) for word in words}
 
 
-def test_fortran_output_with_interposer_is_the_same(mpi, ring, run_dir):
+def test_fortran_output_with_interposer_is_the_same(mpi, ring, served):
     """On three ranks; the next test has two, where both neighbours are one rank."""
-    environ = {"COSCHED_RUN_DIR": str(run_dir), **CROWDED}
+    environ = {"COSCHED_RUN_DIR": str(served.run_dir), **CROWDED}
     words = ("-n", "3", ring)
     plain = outcome(cosched_run(mpi, "--no-shim", *words), environ)
     assert len(counted(plain)) == 3

@@ -34,8 +34,8 @@ def plain_output(mpi, build, tmp_path_factory):
 
 
 @pytest.fixture
-def environ(run_dir):
-    return {"COSCHED_RUN_DIR": str(run_dir)}
+def environ(served):
+    return {"COSCHED_RUN_DIR": str(served.run_dir)}
 
 
 @pytest.mark.parametrize(
@@ -146,12 +146,11 @@ def test_output_with_each_wait_policy_is_the_same(mpi, build, environ, plain_out
 
 
 @newest_mpi
-def test_output_while_job_is_switched_is_the_same(
-    mpi, build, environ, run_dir, plain_output
-):
+def test_output_while_job_is_switched_is_the_same(mpi, build, run_dir, plain_output):
     """Two jobs of two ranks share at most two CPUs in slices of 20 ms."""
     if os.geteuid() != 0:
         pytest.skip("needs root")
+    environ = {"COSCHED_RUN_DIR": str(run_dir)}
     paths = NodePaths(run_dir, os.uname().nodename)
     cosched = [sys.executable, "-m", "cosched.cli.main"]
     up = [*cosched, "up", "--run-dir", str(run_dir), "--slice", "20ms", "--gmet", "1ms"]

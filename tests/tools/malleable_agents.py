@@ -50,6 +50,7 @@ def mpi_environment() -> dict[str, str]:
         "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
         "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
         "PYTHONPATH": str(ROOT),
+        "OPENBLAS_NUM_THREADS": "1",  # others would spin for a while beside other ranks
     }
 
 

@@ -16,11 +16,17 @@ PYTEST = (
     *("-m", "pytest", "--with-mpi", "--color=no", "-q", "-p", "no:cacheprovider", "-x"),
     # A hang shows where.
     *("-o", "faulthandler_timeout=40"),
+    # The ranks need neither other plugins nor tests/conftest.py. These take as long to
+    # import as the rest.
+    *("-p", "pytest_mpi", "--confcutdir=tests/wrapper/ranks"),
 )
 RANKS = "tests/wrapper/ranks"
 
 
-def check(result):
+def check(site, ranks, *tests, environ):
+    """Runs tests on some ranks. At least one passes, and none fails."""
+    environ = {**environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    result = site.run(ranks, *PYTEST, *tests, environ=environ)
     report = f"{result.stdout[-6000:]}\n{result.stderr[-6000:]}"
     assert result.returncode == 0, report
     assert "failed" not in result.stdout, report
@@ -32,7 +38,7 @@ def test_ranks_on_two_nodes_with_prefix(site, run_dir, job_environ, ranks):
     """Half of the tasks are scheduled and half are not. No message is lost."""
     environ = {**job_environ, NODES: "a,b"}
     with FakeNode(run_dir, "a") as a, FakeNode(run_dir, "b", scheduled=False) as b:
-        check(site.run(ranks, *PYTEST, RANKS, environ=environ))
+        check(site, ranks, RANKS, environ=environ)
         jobs = [node.jobs["wrapped"] for node in (a, b)]
         counters = [job.counters(task.rank) for job in jobs for task in job.tasks]
         assert len(counters) == ranks
@@ -54,7 +60,7 @@ def test_ranks_on_two_nodes_with_shadow(site, run_dir, job_environ, ranks, colle
     environ = {**job_environ, NODES: "a,b", "COSCHED_STATUS": "shadow"}
     environ["COSCHED_COLLECTIVES"] = collectives
     with FakeNode(run_dir, "a") as a, FakeNode(run_dir, "b", scheduled=False) as b:
-        check(site.run(ranks, *PYTEST, RANKS, environ=environ))
+        check(site, ranks, RANKS, environ=environ)
         scheduled, unscheduled = (
             [
                 node.jobs["wrapped"].counters(task.rank)
@@ -82,14 +88,14 @@ def test_ranks_on_two_nodes_with_shadow(site, run_dir, job_environ, ranks, colle
 def test_ranks_with_nonblocking_collectives(site, run_dir, job_environ):
     environ = {**job_environ, "COSCHED_COLLECTIVES": "nonblocking"}
     with fake_nodes(run_dir, "a", scheduled=False):
-        check(site.run(2, *PYTEST, RANKS, environ=environ))
+        check(site, 2, RANKS, environ=environ)
 
 
 def test_ranks_without_carrier(site, run_dir, job_environ):
     """COSCHED_STATUS=none: no status travels, but waits still pause."""
     environ = {**job_environ, "COSCHED_STATUS": "none"}
     with fake_nodes(run_dir, "a", scheduled=False) as (node,):
-        check(site.run(2, *PYTEST, RANKS, environ=environ))
+        check(site, 2, RANKS, environ=environ)
         for task in node.jobs["wrapped"].tasks:
             counters = node.jobs["wrapped"].counters(task.rank)
             assert task.carrier == lib.COSCHED_CARRIER_NONE
@@ -100,4 +106,4 @@ def test_ranks_without_carrier(site, run_dir, job_environ):
 def test_ranks_without_daemon(site, job_environ):
     """Messages are the same, and MPI waits."""
     some = (f"{RANKS}/test_objects.py", f"{RANKS}/test_requests.py")
-    check(site.run(2, *PYTEST, *some, environ=job_environ))
+    check(site, 2, *some, environ=job_environ)

@@ -25,7 +25,9 @@ odd_ids = st.one_of(st.integers(max_value=-1), st.integers(min_value=LARGEST + 1
 
 @given(ids, ids)
 def test_numbers_that_a_user_can_have_are_taken(uid, gid):
-    check_ids(uid, gid)
+    check_ids(uid, gid)  # raises nothing
+    account = Account("anna", frozenset({gid}))
+    assert identify(uid, gid, account)[:2] == (uid, gid)
 
 
 @given(odd_ids, ids)

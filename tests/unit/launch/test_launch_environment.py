@@ -29,7 +29,8 @@ SHIM = Path("/cache/shim.so")
 
 @given(label=st.text(max_size=100), noise=st.binary(min_size=4, max_size=4))
 def test_default_name_is_always_a_valid_one(label, noise):
-    check_job_name(default_job_name(label, noise))
+    name = default_job_name(label, noise)
+    assert check_job_name(name) == name
 
 
 def test_default_name_has_program_and_differs_by_run():

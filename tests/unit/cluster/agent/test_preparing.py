@@ -151,6 +151,11 @@ def test_steward_that_sends_garbage_ends_only_its_job(tmp_path):
         node.nursery.theirs[-1].sendall(b"\0\0\0\1\xc1")
         await asyncio.wait_for(ended.wait(), 5)
         await asyncio.gather(*node.tasks)
+        assert node.files() == []
+        node.start(2)  # the node has its slots again
+        assert node.files() == ["7.2.0"]
+        node.nursery.theirs[-1].close()
+        await asyncio.gather(*node.tasks)
 
     asyncio.run(run())
 

@@ -170,9 +170,12 @@ def test_a_steward_that_waits_for_a_reader_of_its_output_is_killed(home):
     nursery = home.nursery()
     steward = Steward(nursery)
     steward.send(home.prepare(output="fifo"))
-    time.sleep(0.2)  # it opens the pipe
+    steward.socket.settimeout(0.2)
+    with pytest.raises(TimeoutError):  # it opens the pipe, and waits
+        steward.frames()
+    steward.socket.settimeout(WITHIN_S)
     nursery.kill(steward.number)
-    steward.until_gone()
+    assert steward.frames() is None
 
 
 def test_the_kill_of_a_steward_leaves_the_others(home):

@@ -18,8 +18,13 @@ def folder():
         yield Path(name)
 
 
-def test_program_that_all_may_run():
-    check_runs("/bin/sh", 64030, "slurm")
+def test_program_that_all_may_run(folder):
+    python = folder / "python"
+    python.touch(mode=0o755)
+    check_runs(str(python), 64030, "slurm")
+    python.chmod(0o754)
+    with pytest.raises(CoschedError, match="python: Slurm's user slurm may not enter it"):
+        check_runs(str(python), 64030, "slurm")
 
 
 @pytest.mark.parametrize("closed", ["home", "home/python"])
@@ -46,6 +51,8 @@ def test_file_that_others_may_read_needs_no_permission_to_be_run(folder):
     gate = folder / "gate.py"
     gate.touch(mode=0o644)
     check_reads(str(gate), 64030, "slurm")
+    with pytest.raises(CoschedError, match="may not enter it"):
+        check_runs(str(gate), 64030, "slurm")
 
 
 @pytest.mark.parametrize("closed", ["home", "home/gate.py"])
