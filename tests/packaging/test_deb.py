@@ -129,7 +129,7 @@ def test_job_needs_no_compiler(inside):
         cosched down >&2
     """)
     assert "a ring of 2 has ended\n" in shown
-    assert ",100%," in shown or "ring" in shown.split("a ring of 2 has ended\n")[1]
+    assert "ring-" in shown.split("a ring of 2 has ended\n")[1]  # the daemons had it
     assert "built     yes" in shown
     assert "cannot be built" not in shown
 
@@ -182,13 +182,13 @@ def test_nothing_is_left_after_a_purge(inside):
         test -e /etc/cosched.toml
         dpkg -P cosched >&2
         wait $job
-        rm -r /root/.cache/cosched /root/.local/state/cosched
+        rm -rf /root/.cache /root/.local  # the user's own
         {files} | LC_ALL=C sort > /tmp/after
         diff /tmp/before /tmp/after || :
         ls /dev/shm /run | grep cosched || :
         cat /tmp/out
     """)
-    left = [line for line in shown.splitlines() if "/root/" not in line]
+    left = shown.splitlines()
     assert [line for line in left if line.startswith(("<", ">"))] == []
     assert "a ring of 2 has ended" in left
     assert not [line for line in left if line.startswith("cosched-")]
