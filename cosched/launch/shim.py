@@ -33,7 +33,7 @@ from cosched.launch.compile import (
 )
 from cosched.launch.elf import build_id
 from cosched.launch.remembered import remembered
-from cosched.linux.files.cache import CacheLocation, choose_cache, problem_with
+from cosched.linux.files.cache import choose_cache, problem_with
 
 Progress = Callable[[int, int], None]
 
@@ -44,6 +44,8 @@ TASK_SOURCES = (
     *("task", "register", "environment", "spin_or_sleep", "sharing", "join", "roll"),
     *("rundir", "guard", "arrivals", "spin_limit"),
 )
+#: The folder of the distribution's own libraries.
+_SYSTEM = Path("/usr/lib") / str(getattr(sys.implementation, "_multiarch", ""))
 COMPILERS_AT_ONCE = 4
 _PRODUCT = "the MPI interposer"
 
@@ -128,11 +130,17 @@ def plan_build(
         environ,
         lambda: _fingerprint(show, libraries, flags),
     )
-    kept = _kept(name, environ) if cache is None else CacheLocation(cache)
-    library = kept.folder / name / LIBRARY_NAME
+    remark, library = "", None
+    if cache is None:
+        library = _site_build(mpicc, name, libraries, flags, environ)
+        if library is None:
+            cache, remark = choose_cache(environ, "shim")
+    if library is None:
+        assert cache is not None
+        library = cache / name / LIBRARY_NAME
     return ShimBuild(
         *(mpicc, options, words[0], show, libraries, name, library, sanitize, environ),
-        remark=kept.remark,
+        remark=remark,
     )
 
 
@@ -152,6 +160,14 @@ def site_cache() -> Path:
 def for_all_users(build: ShimBuild) -> ShimBuild:
     """Returns the same build, kept in the installation's cache."""
     return build._replace(library=site_cache() / build.fingerprint / LIBRARY_NAME)
+
+
+def for_release(build: ShimBuild) -> ShimBuild:
+    """Returns the same build, kept in the installation's cache for each build of this MPI
+    with the same interface: the same file name with all numbers, in the same folder. So a
+    package has it for nodes without a compiler, before and after a security update."""
+    flags = FLAGS + (SANITIZE_FLAGS if build.sanitize else ())
+    return build._replace(library=_of_release(_release_name(build.libraries, flags)))
 
 
 def make_shim(build: ShimBuild, progress: Progress | None = None) -> Path:
@@ -215,7 +231,24 @@ def _mpi_libraries(words: Sequence[str]) -> tuple[Path, ...]:
         for path in Path(folder).glob(f"lib{name}.so*")
         if path.is_file()
     }
+    return tuple(sorted(found)) or _installed_libraries(names)
+
+
+def _installed_libraries(names: Sequence[str]) -> tuple[Path, ...]:
+    """Returns the files among the system's libraries. A node without the packages for
+    compiling has no links to them in the folders of the wrapper."""
+    found = {path.resolve() for name in names for path in _SYSTEM.glob(f"lib{name}.so.*")}
     return tuple(sorted(found))
+
+
+def _release_name(libraries: Sequence[Path], flags: Sequence[str]) -> str:
+    """Returns a name that depends on the interface of the MPI and on our sources."""
+    parts = ("release", *map(str, libraries), *flags, *LINK_FLAGS)
+    return fingerprint((*parts, *file_parts(_inputs())))
+
+
+def _of_release(name: str) -> Path:
+    return site_cache() / "release" / name / LIBRARY_NAME
 
 
 def _fingerprint(show: str, libraries: Sequence[Path], flags: Sequence[str]) -> str:
@@ -267,13 +300,28 @@ def _ignore(done: int, total: int) -> None:
     pass
 
 
-def _kept(name: str, environ: Mapping[str, str]) -> CacheLocation:
-    """Returns the installation's cache if its build can be trusted, otherwise the user's
-    place."""
-    built = site_cache() / name / LIBRARY_NAME
-    if built.is_file() and problem_with(built, _trusted(built)) is None:
-        return CacheLocation(site_cache())
-    return choose_cache(environ, "shim")
+def _site_build(
+    mpicc: Path,
+    name: str,
+    libraries: Sequence[Path],
+    flags: Sequence[str],
+    environ: Mapping[str, str],
+) -> Path | None:
+    """Returns the installation's build if it has one that can be trusted: the one of
+    exactly this MPI, or the one for each build of it."""
+    candidates = [site_cache() / name / LIBRARY_NAME]
+    if libraries and (site_cache() / "release").is_dir():
+        of_release = remembered(
+            (str(mpicc), "release", *map(str, libraries), *flags),
+            _inputs(),
+            environ,
+            lambda: _release_name(libraries, flags),
+        )
+        candidates.append(_of_release(of_release))
+    for built in candidates:
+        if built.is_file() and problem_with(built, _trusted(built)) is None:
+            return built
+    return None
 
 
 def _trusted(library: Path) -> Path:

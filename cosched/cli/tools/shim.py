@@ -21,7 +21,7 @@ from cosched.cli.tools import shim_check
 from cosched.core.config.words import CARRIERS
 from cosched.core.errors import CoschedError
 from cosched.launch.mpi import SearchPath
-from cosched.launch.shim import for_all_users, make_shim, plan_build
+from cosched.launch.shim import for_all_users, for_release, make_shim, plan_build
 from cosched.launch.target import Target, find_target
 
 _COLUMNS = 80
@@ -86,6 +86,9 @@ class Build(_OfMpi):
     """
 
     site: bool = flag(help="Into this installation, for all users.")
+    release: bool = flag(
+        help="The same, and for later builds of this MPI with the same interface."
+    )
     sanitize: bool = flag(help="With sanitizers, for developers.")
 
     def run(self) -> None:
@@ -95,9 +98,9 @@ class Build(_OfMpi):
             plan = plan_build(
                 plan.mpicc, os.environ, standard_abi=target.standard_abi, sanitize=True
             )
-        if self.site:
+        if self.site or self.release:
             os.umask(0o022)  # all users read the folders that the build makes
-            plan = for_all_users(plan)
+            plan = for_release(plan) if self.release else for_all_users(plan)
         library = make_shim(plan, _progress(target))
         if self.as_json:
             click.echo(json.dumps({**_facts(target), "shim": str(library)}, indent=2))

@@ -46,6 +46,7 @@ class MpiFacts:
     mpiexec: str  #: the path of its launcher
     mpicc: str | None  #: the path of its compiler wrapper; None if it has none
     no_shim: str = ""  #: why the wrapper compiles no program of MPI; empty if it does
+    site_shim: str = ""  #: the path of the installation's own shim; empty if it has none
 
 
 #: Stands for a limit that is not set.

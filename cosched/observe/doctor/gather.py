@@ -15,6 +15,7 @@ from cosched.core.errors import CoschedError, NoDaemon
 from cosched.launch.family import Family
 from cosched.launch.mpi import SearchPath, find_mpi
 from cosched.launch.program import Program
+from cosched.launch.shim import plan_build, site_cache
 from cosched.linux import proc
 from cosched.linux.cgroups.mounts import parse_mountinfo
 from cosched.linux.clock import clock_error_s
@@ -167,16 +168,27 @@ def _mpis(places: SearchPath) -> tuple[MpiFacts, ...]:
             mpi = find_mpi(Program((), None, ""), family.value, places)
         except CoschedError:
             continue
+        shim = "" if mpi.mpicc is None else _site_shim(mpi.mpicc, places)
         found.append(
             MpiFacts(
                 title=mpi.title,
                 version=mpi.version,
                 mpiexec=str(mpi.mpiexec),
                 mpicc=None if mpi.mpicc is None else str(mpi.mpicc),
-                no_shim="" if mpi.mpicc is None else _no_shim(mpi.mpicc),
+                no_shim="" if mpi.mpicc is None or shim else _no_shim(mpi.mpicc),
+                site_shim=shim,
             )
         )
     return tuple(found)
+
+
+def _site_shim(mpicc: Path, places: SearchPath) -> str:
+    """Returns the path of the shim that this installation has for all users."""
+    try:
+        library = plan_build(mpicc, places.environ).library
+    except CoschedError:  # the wrapper itself fails; _no_shim returns why
+        return ""
+    return str(library) if library.is_relative_to(site_cache()) else ""
 
 
 def _no_shim(mpicc: Path) -> str:

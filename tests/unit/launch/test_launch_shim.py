@@ -15,6 +15,7 @@ from cosched.launch.compile import LOCK_NAME
 from cosched.launch.shim import (
     LIBRARY_NAME,
     for_all_users,
+    for_release,
     make_shim,
     plan_build,
 )
@@ -148,6 +149,47 @@ def test_installations_build_is_used_unless_others_can_write_it(site, monkeypatc
     assert make_shim(plan_build(site.mpicc, environ)) == shared
     shared.parent.chmod(0o777)
     assert make_shim(plan_build(site.mpicc, environ)) == own
+
+
+def test_release_build_serves_each_build_of_the_same_interface(site, monkeypatch):
+    monkeypatch.setattr(under_test.sys, "prefix", str(site.root / "opt"))
+    environ = {**os.environ, "XDG_CACHE_HOME": str(site.root / "user")}
+    built = make_shim(for_release(plan_build(site.mpicc, environ)))
+    count = len(site.compiled)
+    site.library.write_bytes(b"the same after a security update")
+    assert make_shim(plan_build(site.mpicc, environ)) == built
+    assert len(site.compiled) == count
+    site.library.rename(site.library.with_name("libmpi.so.13"))
+    assert plan_build(site.mpicc, environ).library != built
+
+
+def test_own_build_of_an_mpi_comes_before_that_of_the_release(site, monkeypatch):
+    monkeypatch.setattr(under_test.sys, "prefix", str(site.root / "opt"))
+    plan = plan_build(site.mpicc, os.environ)
+    of_release = make_shim(for_release(plan))
+    own = make_shim(for_all_users(plan))
+    assert plan_build(site.mpicc, os.environ).library == own != of_release
+
+
+def test_build_of_another_version_serves_no_release(site, tmp_path, monkeypatch):
+    monkeypatch.setattr(under_test.sys, "prefix", str(site.root / "opt"))
+    environ = {**os.environ, "XDG_CACHE_HOME": str(site.root / "user")}
+    built = make_shim(for_release(plan_build(site.mpicc, environ)))
+    shm, interposer = under_test._source_folders()
+    copy = tmp_path / "interposer"
+    shutil.copytree(interposer, copy)
+    monkeypatch.setattr(under_test, "_source_folders", lambda: (shm, copy))
+    assert plan_build(site.mpicc, environ).library == built
+    (copy / "life.c").write_text("int x;")
+    assert plan_build(site.mpicc, environ).library != built
+
+
+def test_libraries_of_a_node_without_packages_for_compiling(site, tmp_path, monkeypatch):
+    with_links = plan_build(site.mpicc, os.environ).libraries
+    site.library.rename(tmp_path / "libmpi.so.12")
+    monkeypatch.setattr(under_test, "_SYSTEM", tmp_path)
+    assert with_links == (site.library,)
+    assert plan_build(site.mpicc, os.environ).libraries == (tmp_path / "libmpi.so.12",)
 
 
 def test_other_cache_than_the_usual_one_is_remarked(site):

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from cosched.cli.entry import run_cli
 from cosched.cli.main import cosched
 from cosched.core.errors import CoschedError
+from cosched.launch.shim import for_all_users, plan_build
 from cosched.observe.doctor import slurm
 from cosched.observe.doctor.asking import answer, ask_facts
 from cosched.observe.doctor.checks.node import check_node
@@ -425,6 +426,28 @@ def test_document_has_facts_and_findings():
     assert found["nodes"][1]["facts"] is None
     (silent,) = [one for one in found["findings"] if one["level"] == "problem"]
     assert (silent["about"], silent["subject"]) == (BETWEEN, "nodes")
+
+
+def test_shim_of_the_installation_needs_no_compiler(tmp_path, monkeypatch):
+    mpicc = "case $1 in -show) echo cc -L/none -lmpi ;; *) exit 1 ;; esac"
+    for name, text in (("mpicc", mpicc), ("mpiexec", "echo 'mpirun (Open MPI) 5.0.1'")):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / "opt"))
+    environ = {"PATH": str(tmp_path), "HOME": str(tmp_path)}
+    here = NodePaths(tmp_path, "here")
+    (mpi,) = gather_node(here, tmp_path, environ).mpis
+    assert mpi.no_shim
+    library = for_all_users(plan_build(tmp_path / "mpicc", environ)).library
+    library.parent.mkdir(parents=True)
+    library.touch()
+    (mpi,) = gather_node(here, tmp_path, environ).mpis
+    assert (mpi.no_shim, mpi.site_shim) == ("", str(library))
+    (found,) = [
+        each for each in check_node(replace(NODE, mpis=(mpi,))) if each.subject == "mpi"
+    ]
+    assert found.level.value == "good"
+    assert found.text.endswith(f"its shim is {library}")
 
 
 @pytest.mark.parametrize(

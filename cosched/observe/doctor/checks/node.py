@@ -225,6 +225,8 @@ def _check_mpis(facts: NodeFacts) -> Iterator[Finding]:
                 f"{name} has no mpicc, so the shim cannot be built here",
                 "build it where mpicc is: cosched shim build",
             )
+        elif mpi.site_shim:
+            yield good("mpi", f"{name}, its shim is {mpi.site_shim}")
         elif mpi.no_shim:
             yield warning(
                 "mpi",
