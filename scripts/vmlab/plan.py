@@ -12,6 +12,7 @@ from ipaddress import IPv4Network
 from pathlib import Path
 
 from cosched.core.errors import CoschedError
+from scripts.vmlab.release import DEFAULT, release_of
 
 NETWORK = IPv4Network("10.78.0.0/24")
 #: The address of a node's second interface, where qemu passes on the host's ssh.
@@ -34,9 +35,11 @@ class Shape:
     nodes: int = 3  #: number of nodes
     cpus: int = 1  #: CPUs of each node
     memory_mib: int = 1024  #: memory of each node, in MiB
+    release: str = DEFAULT  #: name of the nodes' Debian
 
     def check(self, available_mib: int) -> None:
         """CoschedError unless the lab fits into the host's free memory."""
+        release_of(self.release)
         if not 1 <= self.nodes <= MOST_NODES:
             raise CoschedError(f"{self.nodes} nodes: a lab has 1 to {MOST_NODES}")
         if self.cpus < 1:
