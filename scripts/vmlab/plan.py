@@ -22,9 +22,12 @@ LEAST_MIB = 512
 #: Memory of qemu itself, beside that of its node.
 OVERHEAD_MIB = 150
 
+#: On a host with other work udev takes longer than the usual 90 s to find a disk. The
+#: older systemd of Debian 12 does not know the last two options, and ignores them.
 KERNEL_OPTIONS = (
     "root=/dev/vda rw console=ttyS0 quiet net.ifnames=0 systemd.show_status=0 "
-    "mitigations=off nowatchdog tsc=reliable random.trust_cpu=on"
+    "mitigations=off nowatchdog tsc=reliable random.trust_cpu=on fsck.mode=skip "
+    "systemd.default_device_timeout_sec=900 systemd.ssh_auto=no"
 )
 
 
