@@ -220,9 +220,9 @@ class Links:
 
     def send(self, to: str, message: Message) -> None:
         """Sends without waiting. It arrives if the peer lives long enough and is not given
-        up before; heartbeats detect a dead one. One that is too long is dropped: the peer
-        would close the connection each time, and later messages would wait behind it. One
-        for a member that has gone is dropped, too."""
+        up before; the kernel's keep-alive finds a dead one. One that is too long is
+        dropped: the peer would close the connection each time, and later messages would
+        wait behind it. One for a member that has gone is dropped, too."""
         if to not in self._addresses:
             return
         data = encode(message)

@@ -18,8 +18,8 @@ from cosched.core.decoding import JsonDecoder, Malformed
 #: malleable jobs. Those of version 4 have all changes of sizes, and do not count them.
 #: Those of version 5 have no jobs on halves of nodes, those of version 6 no drains, and
 #: those of version 7 no arrays, no suspended jobs, and nothing that was learned of
-#: programs.
-VERSION = 8
+#: programs. Those of version 8 have no batch scripts in submissions.
+VERSION = 9
 #: How many changes of a job's size are kept, the latest ones. All of them are counted.
 CHANGES_MOST = 100
 #: Stands for a number in a file of version 1 that no node in domain.toml has.
@@ -94,6 +94,7 @@ def upgrades(node_names: Sequence[str]) -> list[Upgrade]:
         _store_parts,
         _store_drains,
         _store_arrays_and_learned,
+        _allow_scripts,
     ]
 
 
@@ -161,6 +162,11 @@ def _store_arrays(file: Database) -> None:
     file.run("ALTER TABLE jobs ADD COLUMN let_in_ns INTEGER")
     file.run(_BY_ARRAY)
     file.run(_ARRAYS)
+
+
+def _allow_scripts(_file: Database) -> None:
+    """Changes nothing: a submission without a script is what it was. But controllers of
+    version 8 would not read one with a script."""
 
 
 def _store_arrays_and_learned(file: Database) -> None:

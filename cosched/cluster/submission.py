@@ -43,6 +43,9 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     name: str  #: shown to users
     program: str = ""  #: its program's name, of which speeds are known; empty: its ``name``
     argv: tuple[str, ...]  #: the program and its arguments
+    #: The text of its batch script, which runs in place of the file ``argv[0]``; empty: the
+    #: file itself runs.
+    script: str = ""
     environ: dict[str, str]  #: variables of all tasks
     cwd: str  #: the working directory
     umask: int = 0o022  #: the file mode mask of the tasks
@@ -106,6 +109,8 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         self._check_sharing()
         if not 0 < len(self.token) <= LONGEST_TOKEN:
             raise CoschedError(f"a job's token has 1 to {LONGEST_TOKEN} characters")
+        if self.script and not self.script.startswith("#!"):
+            raise CoschedError("a batch script begins with #! and its interpreter")
         if not 0 <= self.umask <= 0o777:
             raise CoschedError("a umask is a number from 0 to 511")
         if unknown := sorted(set(self.limits) - set(TRAVELLING)):

@@ -47,8 +47,8 @@ from cosched.core.config.tables import (
 )
 from cosched.core.decoding import host_of
 from cosched.core.errors import CoschedError
-from cosched.core.identity import ROOT
 from cosched.core.names import CONTROLLER, can_be_node, member_of
+from cosched.core.task_rights import ROOT
 from cosched.core.units import NS_PER_S
 from cosched.documents import encode_toml, load_file
 

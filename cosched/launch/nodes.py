@@ -55,12 +55,13 @@ def check_nodes(
     job: str,
     most: int | None = None,
     need_bytes: int = 0,
+    there: str | None = None,
 ) -> list[NodePaths]:
     """Checks every node that has a daemon; returns the others. JobRefused if the job
     cannot run on one of them.
 
     The user must have no job of that name and fewer than ``most`` jobs there. The node
-    needs ``need_bytes`` of memory.
+    needs ``need_bytes`` of memory. there: the node where the job itself may be already.
     """
     without = []
     for paths in nodes:
@@ -70,7 +71,7 @@ def check_nodes(
             continue
         try:
             status = control.request("status")
-            _check_jobs(status, paths.node, uid, job, most)
+            _check_jobs(status, paths.node, uid, job, most, there=paths.node == there)
             _check_memory(status, paths.node, need_bytes)
         finally:
             control.close()

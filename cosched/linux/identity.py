@@ -14,7 +14,7 @@ import struct
 from pathlib import Path
 
 from cosched.core.errors import CoschedError
-from cosched.core.identity import ROOT, Account, Identity, check_ids
+from cosched.core.task_rights import ROOT, Account, Identity, check_ids
 
 #: ``struct ucred``: a pid, and users and groups up to 2^32-2.
 _UCRED = struct.Struct("iII")

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import posix_ipc
 
-from cosched.core.identity import check_ids
+from cosched.core.task_rights import check_ids
 
 SHM = Path("/dev/shm")
 

@@ -76,6 +76,18 @@ def test_wait_copies_much_output_whole(user):
     assert (status, err, len(out.splitlines())) == (0, "", 800_000)
 
 
+def test_batch_script_runs_as_it_was_when_it_was_submitted(user):
+    script = user.rig.work / "job.sh"
+    lines = ["#!/bin/sh -e", "#COSCHED --hold --output batch.out", 'echo "old $1 $@"', ""]
+    script.write_text("\n".join([*lines, 'basename "$COSCHED_SCRIPT"', ""]))
+    script.chmod(0o755)
+    number = user.submit("./job.sh", "a b")
+    script.write_text("#!/bin/sh\necho new\n")
+    user.run("unhold", str(number))
+    assert user.rig.wait(number)["state"] == "done"
+    assert (user.rig.work / "batch.out").read_text() == "old a b a b\njob.sh\n"
+
+
 def test_signal_ends_a_job_as_a_shell_reports_it(user):
     status, _, err = user.run("submit", "--wait", "sh", "-c", "kill -SEGV $$")
     assert status == 128 + signal.SIGSEGV

@@ -132,6 +132,10 @@ static void misuse(const char *name, struct cosched_job *job) {
         blocks[0].rows = is_second;
         cosched_job_redistribute(job, blocks, 1);
     }
+    if (strcmp(name, "too-many-rows") == 0) {
+        blocks[0] = (struct cosched_block){&job, INT64_MAX, 0};
+        cosched_job_redistribute(job, blocks, 1);
+    }
 }
 
 static int run_misuse(const char *name) {

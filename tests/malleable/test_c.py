@@ -106,6 +106,8 @@ MISUSES = {
     "disagree-in-number": "cosched_job_redistribute: 1 arrays in a rank, but 2 in another"
     " one",
     "no-data": "cosched_job_redistribute: array 0: the block of rank 1 is not valid",
+    "too-many-rows": "cosched_job_redistribute: array 0: all ranks together have too many"
+    " rows",
 }
 
 

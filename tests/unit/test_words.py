@@ -43,7 +43,6 @@ FOLDER_TELLS = {
     "engine": "of the two batch systems",
     "filling": "its accounts, and their sentences",
     "hosts": "of a launcher's command line, and the choice of cosched-run",
-    "identity": "what a task may have, and how it gets it",
     "machine": "of the coupling around the queue's, and of simulators around it",
     "matrix": "of kernels that were measured, and the one that a simulator uses",
     "mpi": "of the benchmarks, and how one is found",

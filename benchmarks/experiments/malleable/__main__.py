@@ -32,6 +32,9 @@ from benchmarks.experiments.claims import Claim, claims_table
 from benchmarks.experiments.malleable import shares
 from benchmarks.experiments.malleable.claims import CLAIMS, claims_of
 from benchmarks.experiments.malleable.figures import draw
+from benchmarks.experiments.malleable.log_figures import claims_of as claims_of_log
+from benchmarks.experiments.malleable.log_figures import draw as draw_log
+from benchmarks.experiments.malleable.log_figures import fitted
 from benchmarks.experiments.malleable.points import (
     SYSTEM_LOAD,
     Measured,
@@ -48,9 +51,6 @@ from benchmarks.experiments.malleable.tables import (
     table_3,
     table_of_figure_14,
 )
-from benchmarks.experiments.malleable.workload import claims_of as claims_of_log
-from benchmarks.experiments.malleable.workload import draw as draw_log
-from benchmarks.experiments.malleable.workload import fitted
 from benchmarks.experiments.section import rewrite
 from benchmarks.experiments.stored import Stored, keep
 from benchmarks.results import Results

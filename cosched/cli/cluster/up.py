@@ -39,7 +39,7 @@ from cosched.config.symbiosis import PARTS_MOST, UNDIVIDED, SymbiosisSettings
 from cosched.core.cluster.growth import Bounds
 from cosched.core.cluster.queue.policies import POLICIES
 from cosched.core.config.tables import check
-from cosched.core.identity import ROOT
+from cosched.core.task_rights import ROOT
 from cosched.core.units import NS_PER_S
 from cosched.lab.lab import Lab
 from cosched.linux.files.owners import acting_as_owner

@@ -13,15 +13,24 @@ from typing import Any, NamedTuple
 
 import click
 
-from cosched.cli.domain.script_lines import COSCHED, SBATCH, ScriptLine, script_lines
+from cosched.cli.domain.script_lines import (
+    COSCHED,
+    SBATCH,
+    ScriptLine,
+    read_script,
+    script_lines,
+)
 from cosched.core.errors import CoschedError
 
 _KEY = "cosched.script"
+#: The variable of a job with the path of its batch script; the job runs a copy.
+SCRIPT_VARIABLE = "COSCHED_SCRIPT"
 
 
 class Script(NamedTuple):
-    """The demands of a batch script beside its options."""
+    """A batch script, and its demands beside its options."""
 
+    text: str = ""  #: the whole script, as it is now; empty: there is none
     environ: Mapping[str, str] = {}  #: variables of the job, beside the user's
     slots: int = 0  #: slots that its node must have; 0: as its ranks need
     slurm: bool = False  #: it has ``#SBATCH`` lines
@@ -42,7 +51,12 @@ class BatchCommand(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Reads the command line behind the options of its script."""
-        lines = _lines_of(self._program(ctx, args))
+        path = _file_of(self._program(ctx, args))
+        lines = [] if path is None else script_lines(path)
+        script = NO_SCRIPT
+        if path is not None and lines:
+            environ = {SCRIPT_VARIABLE: os.path.abspath(path)}
+            script = Script(read_script(path), environ)
         options: list[str] = []
         slurm = [line for line in lines if line.kind == SBATCH]
         if slurm:
@@ -52,11 +66,17 @@ class BatchCommand(click.Command):
             for line in slurm:
                 self._check(ctx, line._replace(words=tuple(translate(found, line))))
             options += found.options
-            ctx.meta[_KEY] = Script(found.environ, found.slots, True, found.notes)
+            script = script._replace(
+                environ={**script.environ, **found.environ},
+                slots=found.slots,
+                slurm=True,
+                notes=found.notes,
+            )
         for line in lines:
             if line.kind == COSCHED:
                 self._check(ctx, line)
                 options += line.words
+        ctx.meta[_KEY] = script  # last: a check of options writes there, too
         return super().parse_args(ctx, [*options, *args])
 
     def _program(self, ctx: click.Context, args: Sequence[str]) -> str:
@@ -91,8 +111,8 @@ class BatchCommand(click.Command):
         return f"'{program[0]:.60}' is no option" if program else ""
 
 
-def _lines_of(program: str) -> list[ScriptLine]:
+def _file_of(program: str) -> Path | None:
+    """Returns the file that a word of the command line names, if there is one."""
     places = [""] if "/" in program else os.get_exec_path()
     paths = (Path(place, program) for place in places if program)
-    path = next((path for path in paths if path.is_file()), None)
-    return [] if path is None else script_lines(path)
+    return next((path for path in paths if path.is_file()), None)

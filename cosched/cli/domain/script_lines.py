@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from cosched.core.errors import CoschedError
 
-#: Lines of options stand in this many bytes at the begin of a script.
+#: The most bytes of a batch script.
 SCRIPT_BYTES = 1 << 20
 #: The words that begin such a line.
 COSCHED, SBATCH = "#COSCHED", "#SBATCH"
@@ -32,6 +32,22 @@ class ScriptLine(NamedTuple):
     def place(self) -> str:
         """Returns the place for the begin of a message."""
         return f"{self.path}:{self.number}"
+
+
+def read_script(path: Path) -> str:
+    """Returns the text of a batch script. Raises CoschedError if it cannot be read, or is
+    too long to travel with its job."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(SCRIPT_BYTES + 1)
+    except OSError as error:
+        raise CoschedError(f"{path}: {error.strerror}") from None
+    if len(data) > SCRIPT_BYTES:
+        raise CoschedError(
+            f"{path}: a batch script has at most {SCRIPT_BYTES} bytes; keep its data in "
+            "another file"
+        )
+    return os.fsdecode(data)
 
 
 def script_lines(path: Path) -> list[ScriptLine]:

@@ -10,6 +10,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
+import msgspec
+
 from cosched.cli.connection import Connector
 from cosched.cli.domain.batch_command import NO_SCRIPT, Script
 from cosched.cli.domain.waiting import Ended, Sizes, run_array_to_end, run_to_end
@@ -23,6 +25,7 @@ from cosched.jobs.job import Job
 from cosched.jobs.rank_environment import Reports
 from cosched.launch.crowd import crowd_text
 from cosched.linux.processes.limits import what_holds_back
+from cosched.linux.system_text import to_wire
 from cosched.rundir.lock import lock_holder
 
 _SLOTS_AND_MOST: tuple[Literal["slots"], Literal["tasks_most"]] = ("slots", "tasks_most")
@@ -57,6 +60,9 @@ class Sending:
             client.check_fits_a_node(self.script.slots)
             job = replace(job, cpus=self.script.slots)
         submission = client.prepare(job, _REPORTS)
+        if self.script.text:
+            script = to_wire(self.script.text)
+            submission = msgspec.structs.replace(submission, script=script)
         self._warn_of_crowd(client)
         return submission
 

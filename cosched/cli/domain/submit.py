@@ -181,7 +181,8 @@ class Submit(Command):
     Lines of a script that begin with #COSCHED have options of this command, and #SBATCH
     lines those of Slurm, so far as both mean the same. They stand before the first command
     of the script. The command line wins over #COSCHED, and that over #SBATCH. A script with
-    #SBATCH lines runs once, on one node.
+    #SBATCH lines runs once, on one node. A script with such lines is copied: later changes
+    of the file do not change the job.
 
     --array submits one job for each index, which finds it in COSCHED_ARRAY_TASK_ID. Task 3
     of array 12 is job 12_3.

@@ -2,9 +2,9 @@
 
 Beside a running job this command and the launcher get the share of any process until their
 job takes part. So ``cosched-run`` reports itself as soon as it can name the job; most of
-its own work comes later. Only a plain start on this node is announced, whose ranks report
-at their start, too. The daemon lets this process leave the job when the launcher or a rank
-registers (``core.node.launchers``).
+its own work comes later. Only a plain start is announced: its launcher or a rank runs on
+this node, and its ranks report at their start, too. The daemon lets this process leave the
+job when the launcher or a rank registers (``core.node.launchers``).
 """
 
 from __future__ import annotations
@@ -49,12 +49,13 @@ def announce(given: Given) -> str | None:
 
 
 def _is_plain(given: Given) -> bool:
-    """Returns whether the ranks run on this node, by a launcher that is not yet chosen."""
+    """Returns whether ranks run on this node, by a launcher that is not yet chosen."""
     front, rest = split_front(given.argv)
     return (
         given.asked.coschedules
         and given.register == "start"
-        and not (given.hosts or front or is_launcher(rest[0]))
+        and (not given.hosts or this_node(os.environ) in given.hosts)
+        and not (front or is_launcher(rest[0]))
         and not any(name in os.environ for name in RANK_VARIABLES)
         and engine_job(os.environ) is None
     )

@@ -92,10 +92,18 @@ def _shell_knows(host: str) -> bool:
 
 
 def check_hosts(
-    site: Site, run_dir: Path, name: str, most: int | None, need_bytes: int
+    site: Site,
+    run_dir: Path,
+    name: str,
+    most: int | None,
+    need_bytes: int,
+    *,
+    there: bool = False,
 ) -> list[str]:
     """Raises JobRefused unless all daemons in reach accept the job. Returns the
-    nodes without a daemon, as far as that shows here."""
+    nodes without a daemon, as far as that shows here.
+
+    there: this process has announced the job, so its name is taken by itself here."""
     without = check_nodes(
         local_nodes(site, run_dir),
         find_daemon,
@@ -103,6 +111,7 @@ def check_hosts(
         job=name,
         most=most,
         need_bytes=need_bytes,
+        there=this_node(os.environ) if there else None,
     )
     return [paths.node for paths in without]
 

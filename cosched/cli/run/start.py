@@ -87,7 +87,8 @@ class Start(NamedTuple):
                 lease = lease_here(*wanted, self._take_failure, there=self.announced)
                 tasks = tasks if lease else {}
             else:
-                self._check_nodes(check_hosts(job.site, *wanted))
+                without = check_hosts(job.site, *wanted, there=self.announced)
+                self._check_nodes(without)
         if self.given.verbose:
             print(f"cosched-run: {headline(job, self.name, tasks)}", file=sys.stderr)
         self._remember_nodes(tasks)

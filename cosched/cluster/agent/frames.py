@@ -72,6 +72,7 @@ class Prepare(Frame, frozen=True):
     label: bool  #: whether each line of output begins with its rank
     grace_s: Seconds  #: between SIGTERM and SIGKILL
     limits: dict[str, Limit] = {}  #: soft limits of the tasks, by name
+    script: str = ""  #: the batch script that the tasks run; empty: they run ``commands``
 
     def in_words(self) -> Prepare:
         """Returns the frame with programs, variables and paths as this process uses them,
@@ -87,6 +88,7 @@ class Prepare(Frame, frozen=True):
             input=from_wire(self.input),
             output=from_wire(self.output),
             error=from_wire(self.error),
+            script=from_wire(self.script),
         )
 
 

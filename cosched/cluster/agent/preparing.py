@@ -277,4 +277,5 @@ def _prepare(
         label=found.label,
         grace_s=found.grace_s,
         limits=found.limits,
+        script="" if route.world else found.script,
     )

@@ -15,7 +15,7 @@ from cosched.cluster.submission import LONGEST_REQUEST
 from cosched.cluster.user_socket import Person
 from cosched.core.decoding import JsonDecoder, Malformed
 from cosched.core.errors import CoschedError
-from cosched.core.identity import ROOT
+from cosched.core.task_rights import ROOT
 from cosched.core.units import NS_PER_MS, NS_PER_S
 from cosched.service.pacing import MALFORMED_TIMES, Allowance
 

@@ -84,6 +84,11 @@ static void fill(struct cosched_move *move, const uint32_t *order, int32_t after
     }
 }
 
+static int too_large(int32_t number, char *why) {
+    snprintf(why, COSCHED_WHY_BYTES, "array %d: all ranks together have too many rows", number);
+    return -EOVERFLOW;
+}
+
 static int agree_on_one(struct cosched_move *move, const struct shown *shown, int32_t stride,
                         int32_t number, char *why) {
     int32_t first = -1;
@@ -104,9 +109,13 @@ static int agree_on_one(struct cosched_move *move, const struct shown *shown, in
                      (long long)shown[(int64_t)first * stride].row_bytes, first);
             return -EINVAL;
         }
+        if (each.rows > INT64_MAX - move->before[rank])
+            return too_large(number, why);
         move->before[rank + 1] = move->before[rank] + each.rows;
     }
     move->row_bytes = first < 0 ? 0 : shown[(int64_t)first * stride].row_bytes;
+    if (move->row_bytes > 0 && move->before[move->size] > INT64_MAX / move->row_bytes)
+        return too_large(number, why);
     return 0;
 }
 

@@ -52,8 +52,8 @@ bool cosched_shadow_prepare(void) {
     cosched_pmpi.Comm_rank(MPI_COMM_WORLD, &own_rank);
     shadow->sent = malloc((size_t)shadow->size);
     shadow->received = malloc((size_t)shadow->size);
-    shadow->bytes_sent = calloc((size_t)shadow->size, sizeof *shadow->bytes_sent);
-    return shadow->sent != NULL && shadow->received != NULL && shadow->bytes_sent != NULL;
+    shadow->status_sent = calloc((size_t)shadow->size, sizeof *shadow->status_sent);
+    return shadow->sent != NULL && shadow->received != NULL && shadow->status_sent != NULL;
 }
 
 void cosched_shadow_start(void) {
@@ -89,7 +89,7 @@ void cosched_shadow_send(int world_rank) {
         return;
     }
     cosched_pmpi.Request_free(&request);
-    __atomic_fetch_add(&cosched_shadow.bytes_sent[world_rank], 1, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&cosched_shadow.status_sent[world_rank], 1, __ATOMIC_RELAXED);
     cosched_task_count(&cosched_state.link.counters->told, 1);
 }
 
@@ -148,7 +148,7 @@ void cosched_shadow_forget(void) {
     struct cosched_shadow *shadow = &cosched_shadow;
     free(shadow->sent);
     free(shadow->received);
-    free(shadow->bytes_sent);
+    free(shadow->status_sent);
     shadow->sent = shadow->received = NULL;
-    shadow->bytes_sent = NULL;
+    shadow->status_sent = NULL;
 }

@@ -29,7 +29,7 @@ struct cosched_shadow {
     unsigned char *sent;     /* this task's status, as the peer has it */
     unsigned char *received; /* the peer's status, as this task has it */
     int outdated;            /* to how many peers the last status sent was "unscheduled" */
-    int *bytes_sent;         /* how many status bytes went to each rank */
+    int *status_sent;         /* how many status bytes went to each rank */
     int bytes_received;      /* how many this rank has received from all */
 };
 

@@ -53,6 +53,13 @@ def test_plain_start_is_announced(heard, tmp_path):
     assert hello.submitted_ns > 0
 
 
+def test_start_on_several_nodes_is_announced_on_one_of_them(heard, tmp_path):
+    hosts = ("n1", this_node(os.environ))
+    name = announce(given(tmp_path, "./app", hosts=hosts))
+    assert name is not None
+    assert heard().job == name
+
+
 @pytest.mark.parametrize(
     ("argv", "fields"),
     [

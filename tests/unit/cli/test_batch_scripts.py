@@ -12,7 +12,12 @@ from click.testing import CliRunner
 
 from cosched import Client, Job
 from cosched.cli.domain.sbatch_lines import Translated, translate
-from cosched.cli.domain.script_lines import SBATCH, ScriptLine, script_lines
+from cosched.cli.domain.script_lines import (
+    SBATCH,
+    SCRIPT_BYTES,
+    ScriptLine,
+    script_lines,
+)
 from cosched.cli.entry import run_cli
 from cosched.cli.main import cosched
 from cosched.core.errors import CoschedError
@@ -98,6 +103,31 @@ def test_a_line_that_cannot_be_split(tmp_path, monkeypatch, line, reason):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(CoschedError, match=reason):
         lines_of(f"#!/bin/sh\n#SBATCH {line}\n")
+
+
+# -- the script itself ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("line", ["#COSCHED --name a", "#SBATCH --job-name=a"])
+def test_a_batch_script_travels_with_its_job(desk, line):
+    path = script(line)
+    found, _ = sent(desk, path)
+    assert found["script"] == Path(path).read_text()
+    assert found["environ"]["COSCHED_SCRIPT"] == os.path.abspath(path)
+
+
+def test_a_script_without_options_is_run_where_it_is(desk):
+    found, _ = sent(desk, script("# no options"))
+    assert found["script"] == ""
+    assert "COSCHED_SCRIPT" not in found["environ"]
+
+
+def test_a_batch_script_that_is_too_long_is_refused(desk):
+    path = script("#COSCHED --name a")
+    with open(path, "a") as file:
+        file.write("#" * SCRIPT_BYTES)
+    with pytest.raises(CoschedError, match=r"job\.sh: a batch script has at most 1048576 "):
+        run("submit", path)
 
 
 # -- #COSCHED ------------------------------------------------------------------------------

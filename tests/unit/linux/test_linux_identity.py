@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cosched.core.decoding import Malformed
-from cosched.core.identity import Identity
+from cosched.core.task_rights import Identity
 from cosched.linux.identity import (
     StillPrivileged,
     become,

@@ -11,6 +11,8 @@ import pytest
 from benchmarks.experiments.claims import TUNED
 from benchmarks.experiments.malleable import __main__ as experiment
 from benchmarks.experiments.malleable.claims import CLAIMS, claims_of
+from benchmarks.experiments.malleable.log_figures import Fitted
+from benchmarks.experiments.malleable.log_figures import claims_of as claims_of_log
 from benchmarks.experiments.malleable.points import (
     BASELINES,
     BEST,
@@ -19,8 +21,6 @@ from benchmarks.experiments.malleable.points import (
     read_points,
     system,
 )
-from benchmarks.experiments.malleable.workload import Fitted
-from benchmarks.experiments.malleable.workload import claims_of as claims_of_log
 from benchmarks.experiments.verdicts import HOLDS, NO, UNDECIDED
 from cosched.cli.entry import run_cli
 from cosched.cli.main import cosched as command

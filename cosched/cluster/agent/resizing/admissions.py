@@ -31,8 +31,10 @@ from cosched.core.errors import CoschedError
 from cosched.core.names import CONTROLLER
 from cosched.shm.boundaries import VARIABLE
 
-#: How long after the end of a page's keeper another one goes on.
+#: How long after the end of a page's keeper another one goes on. The time doubles with each
+#: keeper that ends without an answer: a user can kill all of them by truncating the page.
 KEEPER_AFTER_S = 0.1
+KEEPER_AFTER_MOST_S = 5.0
 #: How often a node that can make no process tries to go on with a page.
 KEEPER_TRIES = 50
 
@@ -74,6 +76,7 @@ class Admission:
         self._keeper: Steward | None = None
         self._made = False  # the page is there
         self._failed = 0  # keepers since the last one that could open it
+        self._killed = 0  # keepers that had opened it, since the last answer of one
         self._missing = ""  # why the nursery could not make the last one
         self._start()
 
@@ -132,7 +135,8 @@ class Admission:
         """Makes another keeper a little later. A page that never was there is lost."""
         self._failed += 1
         if self._made and self._failed < KEEPER_TRIES:
-            self._node.later(KEEPER_AFTER_S, self._start)
+            pause_s = KEEPER_AFTER_S * 2 ** min(max(0, self._killed - 1), 16)
+            self._node.later(min(pause_s, KEEPER_AFTER_MOST_S), self._start)
         else:
             self._lose(problem)
 
@@ -145,6 +149,7 @@ class Admission:
                     self._keeper.send(self._last)
                 self._call_waiting()
             case PageAnswered():
+                self._killed = 0
                 self._answer(PageAnswer(*self._spot.start, frame.answer, frame.times))
             case CannotStart(again=True):  # its end follows
                 self._missing = frame.reason
@@ -158,6 +163,7 @@ class Admission:
         if self._on_closed is not None:
             self._end()
         elif not self.problem:
+            self._killed += self._ready
             self._ready = False
             self._try_again(self._missing or "the keeper of the job's page was killed")
 

@@ -12,7 +12,7 @@ from cosched.cluster.agent.frames import Prepare
 from cosched.cluster.pmi.service import JobLayout, nodes_of
 from cosched.core.cluster.startup.questions import Command
 from cosched.core.errors import CoschedError
-from cosched.core.identity import identify
+from cosched.core.task_rights import identify
 from cosched.linux.identity import become, find_account
 from cosched.linux.native.held_process import HeldProcess, Program
 from cosched.linux.processes.signals import signal_name
@@ -83,14 +83,18 @@ def find_tasks(job: Prepare, layout: JobLayout) -> list[TaskSpec]:
     is not there."""
     here = {layout.program_of(rank) for rank in layout.ranks}
     cwds = {each: _directory(job, job.commands[each]) for each in here}
-    paths = {each: _find(job, job.commands[each], cwds[each]) for each in sorted(here)}
+    words: tuple[str, ...] = ()
+    if job.script:
+        words = script_words(job)
+        paths = dict.fromkeys(here, words[0])
+    else:
+        paths = {each: _find(job, job.commands[each], cwds[each]) for each in sorted(here)}
     members = []
     for rank in layout.ranks:
         program = layout.program_of(rank)
         command = job.commands[program]
-        members.append(
-            TaskSpec(rank, paths[program], command.argv, cwds[program], command.environ)
-        )
+        argv = words or command.argv
+        members.append(TaskSpec(rank, paths[program], argv, cwds[program], command.environ))
     return members
 
 
@@ -107,6 +111,27 @@ def _find(job: Prepare, command: Command, cwd: str) -> str:
     if command.path:
         search_path = command.path + os.pathsep + search_path
     return find_program(command.argv[0], search_path, cwd)
+
+
+def script_words(job: Prepare) -> tuple[str, ...]:
+    """Writes the batch script of a job into its directory on this node; returns the words
+    that run it there, as the kernel does. Raises CoschedError if its interpreter is not
+    there."""
+    first, _, _ = job.script.partition("\n")
+    interpreter, _, argument = first.removeprefix("#!").strip(" \t").partition(" ")
+    name = job.commands[0].argv[0]
+    if not (os.path.isfile(interpreter) and os.access(interpreter, os.X_OK)):
+        raise CoschedError(f"{name}: its interpreter {interpreter}: no such program")
+    path = os.path.join(job.directory, "script")
+    try:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        with open(os.open(path, flags, 0o600), "wb") as file:
+            file.write(os.fsencode(job.script))
+    except OSError as error:
+        raise CoschedError(f"{name}: {path}: {error.strerror}") from None
+    argument = argument.strip(" \t")
+    options = (argument,) if argument else ()
+    return (interpreter, *options, path, *job.commands[0].argv[1:])
 
 
 def open_input(path: str) -> int:

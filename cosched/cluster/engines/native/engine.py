@@ -26,6 +26,7 @@ from cosched.cluster.engines.native.numbers import open_numbering
 from cosched.cluster.engines.native.recovery import Recovery
 from cosched.cluster.engines.native.requests import JobRequests
 from cosched.cluster.engines.native.size_answers import nodes_by_kind
+from cosched.cluster.engines.native.submitting import Submitting
 from cosched.cluster.engines.native.suspension_answers import suspended_jobs
 from cosched.cluster.inputs import Inputs
 from cosched.cluster.keys import KeyRing, load_keys
@@ -105,8 +106,9 @@ class NativeEngine:
         self.pairs = None if coupled is None else open_pairs(coupled, paths, log)
         self._jobs = Jobs(config, store, self._members, self._send, log, self.pairs)
         self.driver = self._jobs.driver
+        self._submitting = Submitting(self._jobs)
         self._requests = JobRequests(
-            config, self._jobs, store, self._members, self.end_domain
+            config, self._jobs, self._submitting, store, self._members, self.end_domain
         )
         self._membership = self._make_membership(paths, keys, wanted)
         of_nodes = self._make_node_requests(paths, private=idle_s is not None)
@@ -269,7 +271,7 @@ class NativeEngine:
             if member.answers:
                 self._lose(member, reason)
         for number in list(self._jobs.records.live):
-            self._jobs.cancel(number)
+            self._submitting.cancel(number)
         await asyncio.sleep(answers_s)
         self.end_domain()
 

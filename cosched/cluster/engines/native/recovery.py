@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from cosched.cluster.engines.native.jobs import Jobs
 from cosched.cluster.engines.native.node_entries import NodeEntries, NodeEntry
+from cosched.cluster.engines.native.restoring import Restoring
 from cosched.cluster.message_kinds import Message
 from cosched.cluster.messages import ENDED, Order, StartReport
 from cosched.cluster.record import Record, State
@@ -28,12 +29,13 @@ class Recovery:
         records: list[Record],
     ) -> None:
         self._jobs = jobs
+        self._restoring = Restoring(jobs)
         self._members = members
         self._send = send
         self._open: list[Record] = []
         for record in records:
             if record.state in (State.HELD, State.QUEUED):
-                jobs.restore(record)
+                self._restoring.restore(record)
             else:
                 self._open.append(record)
 
@@ -57,13 +59,13 @@ class Recovery:
             self._jobs.end_strays(member)
             if member.drained:  # the queue has its jobs only now
                 self._jobs.node_drained(member)
-        self._jobs.end_recovery()
+        self._restoring.complete()
 
     def _resolve(self, record: Record) -> None:
         removed = self._members.removed(record.admitted)
         if removed:
             reason = f"node {removed[0]} is not in domain.toml any more"
-            self._jobs.give_up(record, State.NODE_LOST, reason)
+            self._restoring.give_up(record, State.NODE_LOST, reason)
             return
         members = [self._members.by_name[name] for name in record.nodes]
         root = _report(members[0], record)
@@ -71,24 +73,24 @@ class Recovery:
         if root is None or (gone and root.has_tasks):
             name = gone[0] if gone else record.hosts[0]
             reason = f"node {name} lost it while the controller was away"
-            self._jobs.give_up(record, State.NODE_LOST, reason)
+            self._restoring.give_up(record, State.NODE_LOST, reason)
             return
         # A start that failed before its gate has ended, too.
         began = root.since_ns > 0 or record.state is State.RUNNING
         went = root.stage == Stage.GONE.value or (root.stage == ENDED and began)
-        if self._jobs.waits_for_mates(record) and not root.since_ns:
+        if self._restoring.waits_for_mates(record) and not root.since_ns:
             if root.stage == Stage.PREPARED.value:
-                self._jobs.recover_prepared(record)
+                self._restoring.recover_prepared(record)
             else:  # it was not prepared in time, or was withdrawn
-                self._jobs.give_up(record, State.FAILED, "the controller restarted")
+                self._restoring.give_up(record, State.FAILED, "the controller restarted")
             return
         if went:
             record.started_ns = root.since_ns or record.started_ns
             record.state = State.RUNNING
         if not went and record.state is State.STARTING:
-            self._jobs.give_up(record, State.FAILED, "the controller restarted")
+            self._restoring.give_up(record, State.FAILED, "the controller restarted")
             return
-        start = self._jobs.recover(record)
+        start = self._restoring.recover(record)
         if not went and not start.cancelled:  # the order to go may not have been sent
             order = Order(record.number, record.start, go=True, mates=start.mates)
             self._send(start.root, order)

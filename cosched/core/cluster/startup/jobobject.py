@@ -57,6 +57,7 @@ class JobObject(msgspec.Struct, frozen=True, array_like=True):
     parts: tuple[Slots, ...] = ()
     alone: bool = False  #: whether no other job may have its slots
     cpus: Natural = 0  #: slots that it has on each node; 0: one for each task
+    script: str = ""  #: its batch script, which runs in place of ``argv[0]``; empty: none
 
     @property
     def commands(self) -> tuple[Command, ...]:

@@ -229,6 +229,21 @@ def test_node_that_cannot_fork_tries_to_keep_the_page():
     assert node.admissions.get(START).problem == "cannot make a process"
 
 
+def test_keepers_that_are_killed_again_and_again_come_ever_later():
+    node = Node().admit()
+    pauses = []
+    for number in range(9):
+        node.keepers[number].take(PageReady())
+        node.keepers[number].end()
+        pauses += [after_s for after_s, _ in node.timers]
+        node.pass_time()
+    assert pauses == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0, 5.0]
+    node.keepers[9].take(PageReady())
+    node.keepers[9].take(PageAnswered(Collected(1, 1, 9)))
+    node.keepers[9].end()
+    assert [after_s for after_s, _ in node.timers] == [0.1]
+
+
 def test_first_keeper_that_was_killed_leaves_no_page():
     node = Node().admit()
     node.keepers[0].end()

@@ -45,8 +45,9 @@ class Node:
             *("n2", config, keys, DomainPaths(tmp_path), self.lines.append, NoStepNotes())
         )
         self.agent._links = Mock()
-        self.agent._stewards = self.agent.later = Mock()
-        self.agent._proofs.renew(b"secret")
+        self.agent._starts.use(Mock())
+        self.agent._starts.later = Mock()
+        self.agent.proofs.renew(b"secret")
         nodes = (
             RosterNode(number, name, addresses[name], public)
             for number, name in enumerate(HOSTS)
@@ -79,7 +80,7 @@ class Node:
 
     @property
     def worlds(self):
-        return [job.identity for job in self.agent._jobs.values()]
+        return [job.identity for job in self.agent._starts._jobs.values()]
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from cosched.cluster.engines.native.jobs import Jobs
 from cosched.cluster.engines.native.node_entries import NodeEntries, NodeState
 from cosched.cluster.engines.native.recovery import Recovery
 from cosched.cluster.engines.native.requests import JobRequests
+from cosched.cluster.engines.native.submitting import Submitting
 from cosched.cluster.messages import Chunk, SubtreePrepared
 from cosched.cluster.record import Record, State
 from cosched.cluster.submission import Submission
@@ -21,7 +22,7 @@ NODES = ("n0", "n1", "n2")
 
 def requests_about(config, jobs, store, members, end=lambda: None):
     """Returns what answers the requests to a domain that is coupled with no other."""
-    native = JobRequests(config, jobs, store, members, end)
+    native = JobRequests(config, jobs, Submitting(jobs), store, members, end)
 
     async def reload(_person, _request):
         return {}
@@ -46,6 +47,7 @@ class Controller:
         self.store = store
         self.members = NodeEntries(config)
         self.jobs = Jobs(config, store, self.members, self._send, self.log.append)
+        self.submitting = Submitting(self.jobs)
         self.requests = requests_about(config, self.jobs, store, self.members, self._end)
         self.recovery = Recovery(self.jobs, self.members, self._send, store.live())
 
@@ -63,7 +65,7 @@ class Controller:
         self.jobs.node_joined(member)
 
     def submit(self, **more):
-        return self.jobs.submit(self._record(**more)).number
+        return self.submitting.submit(self._record(**more)).number
 
     def submit_unchecked(self, **more):
         """Stores a job as an earlier version of the controller did."""

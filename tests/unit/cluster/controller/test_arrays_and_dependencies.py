@@ -43,7 +43,7 @@ async def end(controller, number, failure=None):
 def checked(controller, **more):
     record = controller._record(**more)
     record.submission.check()
-    return controller.jobs.submit(record)
+    return controller.submitting.submit(record)
 
 
 def running(controller):
@@ -93,8 +93,8 @@ def test_an_array_that_is_sent_twice_counts_once(store):
     async def scenario():
         controller = await up(store)
         record = controller._record(array="1-5")
-        assert controller.jobs.submit(record).number == 1
-        assert controller.jobs.submit(record).number == 1
+        assert controller.submitting.submit(record).number == 1
+        assert controller.submitting.submit(record).number == 1
         assert len(store.live()) == 5
 
     asyncio.run(scenario())
@@ -195,10 +195,10 @@ def test_jobs_that_cannot_be_are_refused_in_one_line(store, after, line):
         controller.submit(array="1-2")
         cancelled = controller.submit(held=True)
         assert cancelled == 4
-        controller.jobs.cancel(4)
+        controller.submitting.cancel(4)
         other = controller._record()
         other.uid = 8
-        controller.jobs.submit(other)
+        controller.submitting.submit(other)
         with pytest.raises(CoschedError, match=line):
             checked(controller, **after)
         assert store.find(6) is None
@@ -306,7 +306,7 @@ def test_a_held_job_that_can_never_start_ends_when_it_is_released(store):
         controller = await up(store)
         controller.submit(held=True)
         controller.submit(after_ok="1", held=True)
-        controller.jobs.cancel(1)
+        controller.submitting.cancel(1)
         found = await controller.ask(do="unhold", job=2)
         assert found["error"].startswith("job 1, whose success this one waits")
         assert store.find(2).state is State.CANCELLED

@@ -55,7 +55,7 @@ def test_cancel_counts_after_the_loss_of_a_node(store):
         controller = up(store)
         number = await started(controller, requeue=True)
         controller.jobs.node_lost(controller.members.by_name["n2"])
-        controller.jobs.cancel(number)
+        controller.submitting.cancel(number)
         controller.take("n1", NodeEnded(number, 1))
         assert store.find(number).state is State.CANCELLED
 
@@ -68,7 +68,7 @@ def test_cancel_counts_for_a_start_that_took_too_long(store):
         number = await started(controller, begins=False)
         while not ends_of(controller, number):
             await asyncio.sleep(0)
-        controller.jobs.cancel(number)
+        controller.submitting.cancel(number)
         for name in NODES:
             controller.take(name, NodeEnded(number, 1))
         assert store.find(number).state is State.CANCELLED
@@ -82,7 +82,7 @@ def test_cancel_outlives_the_controller(store, stage):
         begins = stage is Stage.GONE
         controller = up(store)
         number = await started(controller, begins=begins, requeue=True)
-        controller.jobs.cancel(number)
+        controller.submitting.cancel(number)
         again = up(store, reports=[StartReport(number, 1, stage.value, int(begins), True)])
         await passes()
         if begins:
@@ -98,7 +98,7 @@ def test_cancelled_job_of_a_lost_node_is_cancelled_after_a_restart(store):
     async def scenario():
         controller = up(store)
         number = await started(controller, requeue=True)
-        controller.jobs.cancel(number)
+        controller.submitting.cancel(number)
         report = StartReport(number, 1, Stage.GONE.value, 1, True)
         up(store, reports=[report], lost=("n2",))
         assert store.find(number).state is State.CANCELLED
@@ -110,7 +110,7 @@ def test_job_is_not_cancelled_before_the_nodes_have_reported_it(store):
     async def scenario():
         number = await started(up(store))
         with pytest.raises(CoschedError, match=r"asks its nodes; try again$"):
-            Controller(store, NODES).jobs.cancel(number)
+            Controller(store, NODES).submitting.cancel(number)
 
     asyncio.run(scenario())
 

@@ -336,7 +336,7 @@ def test_cancelled_job_ends_in_the_middle_of_a_change(store):
     async def scenario():
         domain, number = await growing(store)
         await domain.admit()
-        domain.jobs.cancel(number)
+        domain.controller.submitting.cancel(number)
         await domain.end((0, 1, 2, 3))
         await domain.finish(number)
         assert domain.record(number).state is State.CANCELLED
@@ -580,7 +580,7 @@ def test_program_keeps_its_minimum(store):
         await passes()
         assert domain.sent(Admit) == []
         domain.controller.submit(nodes=1)
-        domain.jobs.cancel(2)
+        domain.controller.submitting.cancel(2)
         await passes()
         await domain.change((0, 1, 2))
         assert domain.nodes(number) == ("n0", "n1", "n2")

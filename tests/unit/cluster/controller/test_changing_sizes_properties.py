@@ -349,7 +349,7 @@ class Domain(RuleBasedStateMachine):
     def cancel(self, at):
         number = self.pick(self.controller.jobs.records.live, at)
         if number is not None:
-            self.call(self.controller.jobs.cancel, number)
+            self.call(self.controller.submitting.cancel, number)
 
     @rule(at=st.integers(0, 9), least=st.integers(1, 4), more=st.integers(0, 3))
     def rebound(self, at, least, more):

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from cosched.cluster.engines.native.restoring import Restoring
 from cosched.cluster.messages import Chunk, SubtreeEnded, SubtreePrepared
 from cosched.cluster.record import State
 from cosched.config.domain import (
@@ -134,9 +135,10 @@ def test_restored_jobs_keep_their_cpus(store):
         first = await submit(controller, ranks=1)
         run(controller, first)
         again = Controller(store, NODES, queue=CPUS, tasks_per_slot=8)
-        again.jobs.recover(store.find(first))
+        restoring = Restoring(again.jobs)
+        restoring.recover(store.find(first))
         again.join("n0", slots=2)
-        again.jobs.end_recovery()
+        restoring.complete()
         second = await submit(again, ranks=1)
         third = await submit(again, ranks=1)
         assert sorted(objects(again)) == [second]

@@ -103,7 +103,7 @@ def test_rigid_and_ended_jobs_are_refused(store):
         assert error == (
             f"job {rigid}: is rigid: it was not submitted with --min and --ideal"
         )
-        controller.jobs.cancel(rigid)
+        controller.submitting.cancel(rigid)
         assert store.find(rigid).state is State.CANCELLED
         error = (await resize(controller, rigid, ideal=1))["error"]
         assert error == f"job {rigid}: has ended (cancelled)"

@@ -80,7 +80,7 @@ def test_bounds_of_a_job_count_only_the_nodes_that_are_left(engine, store):
     async def scenario():
         open_engine(engine)
         engine._recover()
-        job = engine._jobs.submit(Record(0, 7, 7, submission, 0, State.HELD)).number
+        job = engine._submitting.submit(Record(0, 7, 7, submission, 0, State.HELD)).number
         await remove(engine, "n1")
         request = {"job": job, "minimum": 3, "ideal": 3}
         for _ in range(2):

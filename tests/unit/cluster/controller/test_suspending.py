@@ -175,12 +175,12 @@ def test_nodes_check_the_memory_of_both_jobs(store, own, other):
         domain = Played(store)
         record = domain.controller._record(nodes=3)
         record.submission = replace_environ(record.submission, environ(own))
-        first = domain.jobs.submit(record).number
+        first = domain.controller.submitting.submit(record).number
         await passes()
         await domain.begin(first)
         record = domain.controller._record(nodes=1, **SHORT)
         record.submission = replace_environ(record.submission, environ(other))
-        domain.jobs.submit(record)
+        domain.controller.submitting.submit(record)
         await passes()
         orders = domain.sent(SuspendTasks)
         wanted = 8 if (own, other) == ("3", "5") else 0
@@ -221,7 +221,7 @@ def test_answers_to_no_order_are_ignored(store):
 def test_cancelled_borrower_lets_the_job_continue(store):
     async def scenario():
         domain, first, second = await lending(store)
-        domain.jobs.cancel(second)
+        domain.controller.submitting.cancel(second)
         await domain.answer(SuspendTasks)
         await domain.answer(ContinueTasks)
         assert domain.queued(first) is Queued.RUNNING
@@ -232,7 +232,7 @@ def test_cancelled_borrower_lets_the_job_continue(store):
 def test_suspended_job_can_be_cancelled(store):
     async def scenario():
         domain, first, second = await lent(store)
-        domain.jobs.cancel(first)
+        domain.controller.submitting.cancel(first)
         await domain.finish(first)
         assert domain.record(first).state is State.CANCELLED
         assert domain.record(first).suspension.for_job is None

@@ -128,12 +128,13 @@ class Domain:
                     found.append(f"{name} has messages for {peer}")
         for name in NODES:
             agent = self.members[name]
-            for what in ("_jobs", "_broken", "_early"):
-                if getattr(agent, what):
-                    found.append(f"{name} has {what}: {getattr(agent, what)}")
+            starts = agent._starts
+            for what in (starts._jobs, starts._broken, agent._early):
+                if what:
+                    found.append(f"{name} has {what}")
             if agent._requests._waiting or agent._inputs._open:
                 found.append(f"{name} has requests")
-            if agent._stewards is None or agent._stewards.running:
+            if starts._stewards is None or starts._stewards.running:
                 found.append(f"{name} has stewards")
         return found + self._problems_of_controller()
 

@@ -540,7 +540,7 @@ def test_open_change_is_recovered_and_goes_on():
     domain = Domain()
     domain(event)
     domain(ResizeDone(110, 0, ((0, 0), (5, 7)), 2))
-    assert domain.queue.place._growths[0] == [((5, 5),), ((0, 0),), ((6, 7),)]
+    assert domain.queue.place._growths._of[0] == [((5, 5),), ((0, 0),), ((6, 7),)]
 
 
 def test_recovered_change_is_late_in_its_time():

@@ -388,9 +388,9 @@ class Agents(RuleBasedStateMachine):
             if isinstance(planner, MalleableEasy):
                 continue  # these nodes may be kept for the reserved job
             if run.size < run.minimum:
-                assert planner._free == 0
-            if run.held < run.minimum and number not in planner._changed:
-                assert not place.free or planner.promised or planner._changed
+                assert planner._planned.free == 0
+            if run.held < run.minimum and number not in planner._planned.runs:
+                assert not place.free or planner.promised or planner._planned.runs
 
     def handle(self, event):
         for command in self.queue.handle(event):

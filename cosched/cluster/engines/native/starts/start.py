@@ -106,6 +106,7 @@ def job_object(record: Record, counts: tuple[int, ...], queue: QueueSettings) ->
         uid=record.uid,
         gid=record.gid,
         argv=job.argv,
+        script=job.script,
         environ=environ,
         cwd=job.cwd,
         umask=job.umask,

@@ -4,9 +4,8 @@ A change of a job is ordered, and later done or refused. Until then the job has 
 that leave, and the nodes that arrive: no other job gets them. So a start that needs leaving
 nodes waits for the end of the change.
 
-A job keeps its first node until it ends. Any others may leave: first those that were
-withdrawn while it had them, then whole growths, the last one first, since tasks that came
-together leave best together. Only the rest comes from a part of a growth.
+A job keeps its first node until it ends. Any others may leave (``growths``), first those
+that were withdrawn while it had them.
 
 A suspended job keeps its nodes. Another job can borrow some of them: these then have one
 job that runs and one that is stopped. If the suspended job ends first, the borrowed nodes
@@ -31,6 +30,7 @@ from cosched.core.cluster.queue.nodes import (
     union,
     without,
 )
+from cosched.core.cluster.queue.places.growths import Growths, last_nodes
 from cosched.core.cluster.queue.places.ledger import Ledger
 from cosched.core.cluster.queue.places.place import Freed, Row, Spot
 from cosched.core.cluster.queue.sizes.causes import Cause
@@ -68,8 +68,7 @@ class Elastic(Ledger):
         self.running: dict[JobId, ResizableRun] = {}
         self.changes: dict[JobId, Change] = {}
         self.loans: dict[JobId, Intervals] = {}
-        # The nodes of each job by their coming: those of its start, then each growth.
-        self._growths: dict[JobId, list[Intervals]] = {}
+        self._growths = Growths()
         self._unwanted: Intervals = ()  # withdrawn from a job that had them
 
     @property
@@ -115,7 +114,7 @@ class Elastic(Ledger):
         if not run.held:
             nodes = self._take(run.size)
             run.settle(now_ns)
-            self._growths[number] = [nodes]
+            self._growths.begin(number, nodes)
             self._note(number, run.end_ns, run.size, nodes)
             return nodes
         width, before = self._forget(number)
@@ -127,7 +126,7 @@ class Elastic(Ledger):
             after = owned = union(before, arriving)
             width += more
         else:
-            leaving = self._leaving(number, -more)
+            leaving = self._growths.leaving(number, -more, self.unwanted(number))
             after, owned = without(before, leaving), before
         self.changes[number] = Change(
             before, after, leaving, arriving, by_ns, causes=causes
@@ -163,7 +162,7 @@ class Elastic(Ledger):
                 f"job {number}: resized to nodes {format_nodes(nodes)}; it was ordered to "
                 f"have {format_nodes(change.after)}"
             )
-        if not least <= size <= most or not common(nodes, self._first(number)):
+        if not least <= size <= most or not common(nodes, self._growths.first(number)):
             raise CoschedError(
                 f"job {number}: resized to nodes {format_nodes(nodes)}; want its first "
                 f"node, and {least} to {most} nodes"
@@ -177,17 +176,12 @@ class Elastic(Ledger):
         run = self.running[number]
         expected_ns = run.end_ns
         run.finish(now_ns, count(nodes), cost_ns)
-        growths = self._growths[number]
         if nodes == change.after:
             freed, arrived = change.leaving, change.arriving
         else:
             freed = without(union(change.before, change.arriving), nodes)
             arrived = common(change.arriving, nodes)
-        if freed:
-            left = [without(growth, freed) for growth in growths]
-            growths[:] = [growth for growth in left if growth]
-        if arrived:
-            growths.append(arrived)
+        self._growths.change(number, freed, arrived)
         gone = 0
         if freed or run.end_ns != expected_ns:
             gone = self._keep(number, nodes, freed)
@@ -240,7 +234,7 @@ class Elastic(Ledger):
 
     def _borrow(self, number: JobId, nodes: Intervals) -> None:
         self.loans[number] = nodes
-        self._growths[number] = [nodes]
+        self._growths.begin(number, nodes)
 
     def lender_of(self, number: JobId) -> JobId | None:
         return self.running[number].lender
@@ -308,17 +302,13 @@ class Elastic(Ledger):
 
     # --- which nodes leave ----------------------------------------------------------------
 
-    def _first(self, number: JobId) -> Intervals:
-        first = self._growths[number][0][0][0]
-        return ((first, first),)
-
     def unwanted(self, number: JobId) -> Intervals:
         """Returns the nodes of a job that were withdrawn since it had them, and that it may
         give."""
         if not self._unwanted:
             return ()
         nodes = common(self.nodes_of(number), self._unwanted)
-        return without(nodes, self._first(number))
+        return without(nodes, self._growths.first(number))
 
     def awaits_nodes(self, number: JobId) -> bool:
         """Returns whether a job was restored on nodes that have not joined since."""
@@ -327,34 +317,12 @@ class Elastic(Ledger):
         out = without(self.nodes_of(number), self._service)
         return bool(without(out, self._unwanted))
 
-    def _leaving(self, number: JobId, amount: int) -> Intervals:
-        """Chooses ``amount`` nodes of a job that are to leave it."""
-        chosen = self.unwanted(number)
-        if chosen:
-            chosen = last_nodes(chosen, amount)
-            amount -= count(chosen)
-        growths = self._growths[number]
-        for growth in reversed(growths[1:]):
-            whole = without(growth, chosen)
-            size = count(whole)
-            if size <= amount:
-                chosen = union(chosen, whole)
-                amount -= size
-        if amount:
-            kept = union(chosen, self._first(number))
-            for growth in reversed(growths):
-                part = last_nodes(without(growth, kept), amount)
-                chosen = union(chosen, part)
-                amount -= count(part)
-                if not amount:
-                    break
-        return chosen
-
     # --- jobs and nodes -------------------------------------------------------------------
 
     def release(self, number: JobId) -> Freed | None:
         heir = self.borrower(number)
-        del self.running[number], self._growths[number]
+        del self.running[number]
+        self._growths.forget(number)
         if self.loans.pop(number, None) is not None:
             return None
         changed = self.changes.pop(number, None)
@@ -383,7 +351,7 @@ class Elastic(Ledger):
         self.free -= count(here)
         run = self.running[job.number] = ResizableRun(job, count(nodes), since_ns)
         run.adopt()
-        self._growths[job.number] = [nodes]
+        self._growths.begin(job.number, nodes)
         self._unwanted = without(self._unwanted, nodes)
         self._note(job.number, run.end_ns, count(here), nodes)
         self.moved += 1
@@ -393,7 +361,7 @@ class Elastic(Ledger):
         for nodes that it cannot be about."""
         before = self.nodes_of(number)
         leaving, arriving = without(before, after), without(after, before)
-        if without(arriving, self._known) or not common(after, self._first(number)):
+        if without(arriving, self._known) or not common(after, self._growths.first(number)):
             raise CoschedError(
                 f"job {number}: cannot change to nodes {format_nodes(after)}"
             )
@@ -412,12 +380,7 @@ class Elastic(Ledger):
     def restore(self, number: JobId, growths: Sequence[Intervals]) -> None:
         """Notes the nodes of a restored job by their coming; ignores nodes that it does
         not have."""
-        nodes = self.nodes_of(number)
-        kept = [common(growth, nodes) for growth in growths]
-        rest = nodes
-        for growth in kept:
-            rest = without(rest, growth)
-        self._growths[number] = [growth for growth in (*kept, rest) if growth]
+        self._growths.restore(number, growths, self.nodes_of(number))
 
     def has(self, number: JobId, nodes: Intervals) -> bool:
         change = self.changes.get(number)
@@ -445,15 +408,3 @@ class Elastic(Ledger):
                 change.lost = union(change.lost, lost)
                 hit.append(number)
         return hit
-
-
-def last_nodes(nodes: Intervals, size: int) -> Intervals:
-    """Returns the ``size`` highest nodes of a set, or all if it has fewer."""
-    kept: list[tuple[int, int]] = []
-    for first, last in reversed(nodes):
-        if not size:
-            break
-        here = min(size, last - first + 1)
-        kept.append((last - here + 1, last))
-        size -= here
-    return tuple(reversed(kept))

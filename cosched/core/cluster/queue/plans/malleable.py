@@ -50,6 +50,7 @@ from cosched.core.cluster.queue.nodes import count
 from cosched.core.cluster.queue.order import FCFS, Order
 from cosched.core.cluster.queue.places.elastic import Elastic
 from cosched.core.cluster.queue.places.place import Place, Spot
+from cosched.core.cluster.queue.plans.planned_changes import PlannedChanges
 from cosched.core.cluster.queue.plans.planner import Counts, Offers, Planner
 from cosched.core.cluster.queue.rules import NO_RULES, PassRules
 from cosched.core.cluster.queue.sizes.benefit import gift_benefit, harvest_benefit
@@ -93,10 +94,8 @@ class Malleable(Planner):
         self.counts = SizeCounts()
         self.running = place.running
         self.elastic = place
-        self._free = place.free + place.coming  # by the plan
-        # Changed by the plan, and not yet carried out: only promises stay after a pass.
-        self._changed: dict[JobId, ResizableRun] = {}
-        self._causes: dict[JobId, tuple[Cause, ...]] = {}  # of these changes
+        # Only promises stay after a pass.
+        self._planned = PlannedChanges(place.free + place.coming)
         self._arrived = self._ended = False  # since the last pass
         self.to_suspend: list[JobId] = []
         self.to_continue: list[JobId] = []
@@ -108,10 +107,10 @@ class Malleable(Planner):
 
     @property
     def promised(self) -> Sequence[Job]:  # type: ignore[override]
-        return [run.job for run in self._changed.values() if not run.held]
+        return [run.job for run in self._planned.runs.values() if not run.held]
 
     def submit(self, job: Job) -> None:
-        if self._changed and any(arrival(job) < arrival(one) for one in self.promised):
+        if self._planned.runs and any(arrival(job) < arrival(one) for one in self.promised):
             self.resize()
         self.waiting.add(job)
         # Behind another waiting job it cannot start.
@@ -119,28 +118,24 @@ class Malleable(Planner):
             self._arrived = True
 
     def remove(self, job: Job) -> None:
-        if job.number in self._changed:
+        if job.number in self._planned.runs:
             self.resize()
         elif self.waiting.jobs[0] is job or not self._whole:
             self._arrived = True
         self.waiting.remove(job)
 
     def end(self, number: JobId, row: int, expected_ns: int, size: int) -> None:
-        self._free += size
+        self._planned.free += size
         self._ended = True
-        if number in self._changed:
+        if number in self._planned.runs:
             self.resize()
 
     def resize(self) -> None:
         """Makes the promises void, and has the plan made again."""
-        for number, run in self._changed.items():
-            run.size = run.held
-            if not run.held:
-                del self.running[number]
-                self.waiting.add(run.job)
-        self._changed.clear()
-        self._causes.clear()
-        self._free = self.elastic.free + self.elastic.coming
+        for run in self._planned.void():
+            del self.running[run.job.number]
+            self.waiting.add(run.job)
+        self._planned.free = self.elastic.free + self.elastic.coming
         self._ended = True
         self._outside = {n for n, run in self.running.items() if not run.is_within}
 
@@ -179,7 +174,7 @@ class Malleable(Planner):
     def ending(self, number: JobId) -> None:
         """Called after a job was ordered to end: its size does not change any more."""
         self.running[number].ending = True
-        if number in self._changed:
+        if number in self._planned.runs:
             self.resize()
 
     # --- a pass ---------------------------------------------------------------------------
@@ -235,8 +230,8 @@ class Malleable(Planner):
             unwanted = count(self.elastic.unwanted(number))
             leaving = min(unwanted, job.size - job.minimum)
             if leaving > 0 and self._steady([job], now_ns):
-                self._change(job, Cause(-leaving, Why.OUT_OF_SERVICE))
-                self._free -= leaving  # no other job gets them
+                self._planned.change(job, Cause(-leaving, Why.OUT_OF_SERVICE))
+                self._planned.free -= leaving  # no other job gets them
                 self._missed.add(number)  # it may grow again afterwards
 
     def _meet_bounds(self, now_ns: int) -> None:
@@ -251,7 +246,7 @@ class Malleable(Planner):
         jobs = self._steady(outside, now_ns)
         for job in jobs:
             if job.size > job.ideal:
-                self._change(job, Cause(job.ideal - job.size, Why.IDEAL, job.ideal))
+                self._planned.change(job, Cause(job.ideal - job.size, Why.IDEAL, job.ideal))
         self._reach_minima(jobs, now_ns)
 
     def _reach_minima(self, jobs: Sequence[ResizableRun], now_ns: int) -> None:
@@ -259,11 +254,13 @@ class Malleable(Planner):
         if needed, or what is free."""
         for job in jobs:
             lacks = job.minimum - job.size
-            if lacks > self._free:
-                self._harvest(lacks - self._free, job.job.number, job.minimum, now_ns)
-            if lacks > 0 and self._free:
-                more = min(lacks, self._free)
-                self._change(job, Cause(more, Why.MINIMUM, job.minimum))
+            if lacks > self._planned.free:
+                self._harvest(
+                    lacks - self._planned.free, job.job.number, job.minimum, now_ns
+                )
+            if lacks > 0 and self._planned.free:
+                more = min(lacks, self._planned.free)
+                self._planned.change(job, Cause(more, Why.MINIMUM, job.minimum))
 
     def _admit(self, now_ns: int) -> None:
         """Starts jobs after an arrival."""
@@ -293,7 +290,7 @@ class Malleable(Planner):
         return [
             job
             for number, job in self.running.items()
-            if self._free and job.size < job.ideal and number not in missed
+            if self._planned.free and job.size < job.ideal and number not in missed
         ]
 
     def _first(self) -> Job | None:
@@ -306,7 +303,7 @@ class Malleable(Planner):
 
     def _start_fitting(self, now_ns: int) -> None:
         """Starts jobs from the head of the queue while the free nodes suffice."""
-        while (job := self._first()) is not None and least_nodes(job) <= self._free:
+        while (job := self._first()) is not None and least_nodes(job) <= self._planned.free:
             self._start(job, job.size, now_ns)
 
     def _reach_degree(self, now_ns: int) -> None:
@@ -314,7 +311,7 @@ class Malleable(Planner):
         degree = self.elastic.total if self.sizes.degree is None else self.sizes.degree
         while len(self.running) < degree and (job := self._first()) is not None:
             least = least_nodes(job)
-            missing = least - self._free
+            missing = least - self._planned.free
             if missing > 0 and not self._harvest(missing, job.number, least, now_ns):
                 break
             self._start(job, job.size, now_ns)
@@ -322,11 +319,11 @@ class Malleable(Planner):
     def _start(self, job: Job, most: int, now_ns: int) -> None:
         """Plans the start of a job on the free nodes, ``most`` of them at most."""
         self.waiting.remove(job)
-        run = ResizableRun(job, min(most, self._free), now_ns)
+        run = ResizableRun(job, min(most, self._planned.free), now_ns)
         if not self.sizes.changes:
             run.minimum = run.size
-        self._free -= run.size
-        self.running[job.number] = self._changed[job.number] = run
+        self.running[job.number] = run
+        self._planned.start(run)
         self.counts.started_in_order += 1
 
     # --- suspensions ----------------------------------------------------------------------
@@ -372,7 +369,7 @@ class Malleable(Planner):
         own = [
             (run, count(self.elastic.lendable(number)))
             for number, run in self.running.items()
-            if number not in self._changed and run.lender is None
+            if number not in self._planned.runs and run.lender is None
         ]
         found = suspension.candidates(own, job, age_ns, now_ns)
         lender = next(iter(self._steady(found, now_ns)), None)
@@ -415,9 +412,9 @@ class Malleable(Planner):
 
     def _take(self, taken: Taken, to: JobId, least: int) -> None:
         """Harvests running jobs for another job, whose minimum is ``least``."""
-        free = self._free
+        free = self._planned.free
         for job, amount in taken:
-            self._change(job, Cause(-amount, Why.HARVEST, least, to, free))
+            self._planned.change(job, Cause(-amount, Why.HARVEST, least, to, free))
         self.counts.harvests += 1
 
     def _victims(self, missing: int, now_ns: int) -> Sequence[ResizableRun]:
@@ -439,12 +436,12 @@ class Malleable(Planner):
 
     def _give(self, jobs: Sequence[ResizableRun], now_ns: int) -> None:
         """Gives free nodes to these jobs, which have less than their ideal."""
-        short = self._steady(jobs, now_ns) if self._free else ()
+        short = self._steady(jobs, now_ns) if self._planned.free else ()
         if not short:
             return
         first = self.sizes.harvest.receivers(short, now_ns)
         self._give_to(first, now_ns)
-        if self._free and len(first) < len(short):
+        if self._planned.free and len(first) < len(short):
             chosen = set(map(id, first))
             self._give_to([job for job in short if id(job) not in chosen], now_ns)
 
@@ -455,7 +452,7 @@ class Malleable(Planner):
         first, and its nodes go to the others."""
         give, least = self.sizes.harvest.give, self.sizes.control.least_benefit
         jobs = list(receivers)
-        amounts = give(jobs, self._free)
+        amounts = give(jobs, self._planned.free)
         while least:
             worths = [
                 gift_benefit(job, amount, now_ns) if amount else least
@@ -465,49 +462,24 @@ class Malleable(Planner):
             if lowest >= least:
                 break
             del jobs[worths.index(lowest)]
-            amounts = give(jobs, self._free)
+            amounts = give(jobs, self._planned.free)
         for job, amount in zip(jobs, amounts, strict=True):
             if amount:
-                self._change(job, Cause(amount, Why.GIFT))
-
-    def _change(self, job: ResizableRun, cause: Cause) -> None:
-        number = job.job.number
-        job.size += cause.by
-        self._free -= cause.by
-        self._changed[number] = job
-        self._causes[number] = (*self._causes.get(number, ()), cause)
-
-    def _undo(self, job: ResizableRun) -> None:
-        """Takes back the last change of a job in this pass."""
-        *before, last = self._causes[job.job.number]
-        job.size -= last.by
-        self._free += last.by
-        self._causes[job.job.number] = tuple(before)
+                self._planned.change(job, Cause(amount, Why.GIFT))
 
     def _settle(self, now_ns: int) -> Offers:
         """Yields the changes of the plan: first shrink, then start, then grow. The first
         one that needs nodes which have not come stays promised, and all that follow."""
-        if not self._changed:
+        if not self._planned.runs:
             self.wake_ns = self._next_ns()
             return
-        shrinks: list[ResizableRun] = []
-        starts: list[ResizableRun] = []
-        grows: list[ResizableRun] = []
-        for number, job in list(self._changed.items()):
-            held, size = job.held, job.size
-            if size == held:
-                del self._changed[number]
-                self._causes.pop(number, None)
-            else:
-                (shrinks if size < held else grows if held else starts).append(job)
         change_ns = self.sizes.control.change_ns
         by_ns = None if change_ns is None else now_ns + change_ns
-        for job in (*shrinks, *starts, *grows):
+        for job in self._planned.in_order():
             if job.size - job.held > self.elastic.free:
                 break
-            number, held = job.job.number, job.held
-            del self._changed[number]
-            yield job.job, (job, by_ns, self._causes.pop(number, ()))
+            held = job.held
+            yield job.job, (job, by_ns, self._planned.carry_out(job))
             if job.size < held:
                 self.counts.victims += 1
             elif held:

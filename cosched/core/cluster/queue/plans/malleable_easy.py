@@ -140,19 +140,19 @@ class MalleableEasy(Malleable):
         if more <= self._present():
             return now_ns
         times = [change.by_ns or now_ns for change in self.elastic.changes.values()]
-        if any(run.size < run.held for run in self._changed.values()):
+        if any(run.size < run.held for run in self._planned.runs.values()):
             times.append(now_ns + self._change_ns)
         return max([now_ns, *times])
 
     def _present(self) -> int:
         """Returns the free nodes that no planned start or growth needs; below 0: these need
         nodes that have not come."""
-        needs = (run.size - run.held for run in self._changed.values())
+        needs = (run.size - run.held for run in self._planned.runs.values())
         return self.elastic.free - sum(need for need in needs if need > 0)
 
     def _reserve(self, head: Job, now_ns: int) -> int:
         """Keeps the least nodes of a job for it; returns its shadow time."""
-        self._extra = self._free - least_nodes(head)
+        self._extra = self._planned.free - least_nodes(head)
         outlooks = [self._outlook(run, now_ns) for run in self.running.values()]
         shadow_ns = now_ns
         for at_ns, nodes in sorted(pair for each in outlooks for pair in each.releases()):
@@ -167,19 +167,19 @@ class MalleableEasy(Malleable):
 
     def _backfill(self, head: Job, shadow_ns: int, now_ns: int) -> None:
         """Starts jobs behind the reserved one that do not delay it."""
-        most = self._free + self._slack()
+        most = self._planned.free + self._slack()
         for job in list(self.waiting.jobs):
             least = least_nodes(job)
             if job is head or least > most:
                 continue
-            size = max(least, min(job.size, self._free))
+            size = max(least, min(job.size, self._planned.free))
             late = self._end_of_start(job, size, now_ns) > shadow_ns
             if late and not self.sizes.changes:  # it keeps the nodes with which it starts
                 size = least = max(least, min(size, self._extra))
             needed = least if late else 0
             taken: Taken | None = []
-            if needed <= self._extra and least > self._free:
-                taken = self._find(least - self._free, now_ns)
+            if needed <= self._extra and least > self._planned.free:
+                taken = self._find(least - self._planned.free, now_ns)
             if taken is None:
                 continue
             needed += sum(
@@ -193,14 +193,14 @@ class MalleableEasy(Malleable):
                 self._take(taken, job.number, least)
             self._start(job, size, now_ns)
             self.counts.backfilled += 1
-            most = self._free + self._slack()
+            most = self._planned.free + self._slack()
             if not most:
                 break
 
     def _end_of_start(self, job: Job, size: int, now_ns: int) -> int:
         """Returns when a waiting job ends at the latest if it starts with a size."""
         begin_ns = self._begin_ns(size, now_ns)
-        if size > self._free:  # by a harvest
+        if size > self._planned.free:  # by a harvest
             begin_ns = max(begin_ns, now_ns + self._change_ns)
         return ResizableRun(job, size, begin_ns).end_with_ns(size, begin_ns)
 
@@ -214,10 +214,10 @@ class MalleableEasy(Malleable):
         self, run: ResizableRun, why: Why, size: int, shadow_ns: int, now_ns: int
     ) -> None:
         """Gives a job free nodes up to a size, unless that would delay the reserved job."""
-        more = min(size - run.size, self._free)
+        more = min(size - run.size, self._planned.free)
         if more > 0 and self._needs(run, more, shadow_ns, now_ns) <= self._extra:
             self._extra -= self._needs(run, more, shadow_ns, now_ns)
-            self._change(run, Cause(more, why, size))
+            self._planned.change(run, Cause(more, why, size))
 
     def _victims(self, missing: int, now_ns: int) -> Sequence[ResizableRun]:
         victims = super()._victims(missing, now_ns)
@@ -232,11 +232,11 @@ class MalleableEasy(Malleable):
         shadow_ns = self.reservation[1]
         kept = 0  # for the reserved job: it could not have them back in time
         if now_ns + self._change_ns > shadow_ns:
-            kept = self._free - max(0, min(self._free, self._extra))
+            kept = self._planned.free - max(0, min(self._planned.free, self._extra))
         before = [(run, run.size, self._outlook(run, now_ns)) for run in jobs]
-        self._free -= kept
+        self._planned.free -= kept
         super()._give(jobs, now_ns)
-        self._free += kept
+        self._planned.free += kept
         for run, size, outlook in before:
             by = run.size - size
             if not by:
@@ -244,6 +244,6 @@ class MalleableEasy(Malleable):
             # A change may cost more than it saves.
             needed = by + outlook.by(shadow_ns) - self._outlook(run, now_ns).by(shadow_ns)
             if needed > self._extra:
-                self._undo(run)
+                self._planned.undo(run)
             else:
                 self._extra -= needed

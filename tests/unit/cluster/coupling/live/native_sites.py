@@ -16,6 +16,7 @@ from cosched.cluster.coupling.snapshot_store import SnapshotStore
 from cosched.cluster.engines.native.jobs import Jobs
 from cosched.cluster.engines.native.node_entries import NodeEntries, NodeState
 from cosched.cluster.engines.native.recovery import Recovery
+from cosched.cluster.engines.native.submitting import Submitting
 from cosched.cluster.messages import (
     ENDED,
     Chunk,
@@ -109,6 +110,7 @@ class Site:
         self.jobs = Jobs(
             self.config, self.store, members, send, self.log.append, self.pairs
         )
+        self.submitting = Submitting(self.jobs)
         recovery = Recovery(self.jobs, members, send, self.store.live())
         self.early()
         for member in members.by_number:
@@ -179,7 +181,7 @@ class Site:
 
     def submit(self, mates="", nodes=1, run_s=0.01, **more):
         """Submits a job; returns its number."""
-        number = self.jobs.submit(self.record(mates, nodes, **more)).number
+        number = self.submitting.submit(self.record(mates, nodes, **more)).number
         self.run_s[number] = run_s
         return number
 

@@ -133,7 +133,7 @@ def test_a_held_job_is_cancelled_and_its_nodes_are_free(tmp_path):
         a = al.submit("mate=g@be", nodes=2)
         await until(lambda: al.stage(a) is Stage.HOLDING, "it does not hold")
         assert "holds 2 nodes" in al.pairs.explain(a)
-        al.jobs.cancel(a)
+        al.submitting.cancel(a)
         assert al.state(a) is State.CANCELLED
         other = al.submit(nodes=2)
         b = be.submit("mate=g@al")  # it does not wait for a mate that is over
@@ -149,8 +149,8 @@ def test_a_job_is_cancelled_while_it_is_prepared(tmp_path):
         be.prepares = lambda _number: False
         a, b = al.submit("mate=g@be"), be.submit("mate=g@al")
         await until(lambda: al.stage(a) is Stage.PREPARED, "it is not prepared")
-        al.jobs.cancel(a)
-        be.jobs.cancel(b)
+        al.submitting.cancel(a)
+        be.submitting.cancel(b)
         await over((al, a), (be, b))
         assert al.state(a) is be.state(b) is State.CANCELLED
         assert not al.began
@@ -178,12 +178,12 @@ def test_a_group_of_other_members_is_refused_at_submission_and_forgotten(tmp_pat
     async def scenario(al, be):
         a = al.submit("mate=g@be")
         await until(lambda: al.stage(a) is Stage.HOLDING, "it does not hold")
-        record = be.jobs.submit(be.record("mate=g@al,within=60s"))
+        record = be.submitting.submit(be.record("mate=g@al,within=60s"))
         with pytest.raises(CoschedError, match=r"al refuses its group: .* other jobs"):
-            await be.jobs.expect_accord(record)
+            await be.submitting.expect_accord(record)
         assert be.state(record.number) is State.CANCELLED
-        right = be.jobs.submit(be.record("mate=g@al"))
-        await be.jobs.expect_accord(right)
+        right = be.submitting.submit(be.record("mate=g@al"))
+        await be.submitting.expect_accord(right)
         await until(lambda: together(al, be, a, right.number), "no pair")
 
     run(tmp_path, scenario)
@@ -320,7 +320,7 @@ def test_size_of_a_job_with_mates_is_known_once_a_node_has_joined(tmp_path, canc
         al.crash()
         al.config = replace(al.config, slots=0)
         if cancelled:
-            al.early = lambda: al.jobs.cancel(a)
+            al.early = lambda: al.submitting.cancel(a)
         al.start()
         if cancelled:
             assert al.state(a) is State.CANCELLED

@@ -9,7 +9,7 @@ from cosched.cluster.messages import GiveInput, UserRequest, decode, encode
 from cosched.core.cluster.startup.jobobject import JobObject, decode_object, encode_object
 from cosched.core.decoding import Malformed
 from cosched.core.errors import CoschedError
-from cosched.core.identity import ROOT, Account, Identity, check_ids, identify
+from cosched.core.task_rights import ROOT, Account, Identity, check_ids, identify
 
 LARGEST = 2**32 - 2
 #: A database: a user with a group of a project and one of the system, and another user.

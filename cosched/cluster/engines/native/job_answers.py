@@ -1,0 +1,198 @@
+"""Describes a job to users: its entry in lists, and the line of ``cosched why``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from cosched.cluster.answers import size_text
+from cosched.cluster.coupling.clock import clock_time
+from cosched.cluster.engines.native.array_answers import waits_for, why_kept_back
+from cosched.cluster.engines.native.forecasts import Forecasts
+from cosched.cluster.engines.native.halves_answers import (
+    halves_of,
+    neighbours_of,
+    place_text,
+    room_text,
+)
+from cosched.cluster.engines.native.job_bounds import bounds_of
+from cosched.cluster.engines.native.jobs import Jobs
+from cosched.cluster.engines.native.node_entries import NodeEntries, NodeState
+from cosched.cluster.engines.native.size_answers import tasks_now
+from cosched.cluster.engines.native.starts.start import expand
+from cosched.cluster.engines.native.suspension_answers import (
+    lender_text,
+    suspension_fields,
+    suspension_text,
+)
+from cosched.cluster.engines.native.time_answers import Times, times_of
+from cosched.cluster.record import Record, State
+from cosched.cluster.store import JobStore
+from cosched.core.cluster.queue.forecast import forecast
+from cosched.core.cluster.queue.states import State as Queued
+from cosched.core.cluster.queue.waiting import arrival
+from cosched.core.counting import counted
+from cosched.core.errors import CoschedError
+from cosched.core.units import NS_PER_S
+
+
+class JobAnswers:
+    """What users read about the jobs of a domain."""
+
+    def __init__(self, jobs: Jobs, store: JobStore, members: NodeEntries) -> None:
+        self._jobs = jobs
+        self._store = store
+        self._members = members
+        self._forecasts = Forecasts(self._make_forecast)
+
+    def expected_starts(self) -> Mapping[int, int]:
+        """Returns when jobs that wait now are expected to start, ns."""
+        if self._jobs.driver.frozen:
+            return {}
+        waiting = self._jobs.queue.waiting
+        if not waiting:
+            return {}
+        starts = self._forecasts.get()
+        return {job.number: starts[job.number] for job in waiting if job.number in starts}
+
+    def _make_forecast(self) -> Mapping[int, int]:
+        return forecast(self._jobs.queue, self._jobs.clock.now_ns())
+
+    def describe(self, record: Record, starts: Mapping[int, int]) -> dict[str, Any]:
+        """Returns the entry of a job. starts: when waiting jobs should start, ns."""
+        job = record.submission
+        bounds = bounds_of(job, self._members.most)
+        minimum, ideal = (None, None) if bounds is None else bounds
+        times = self._times(record, starts.get(record.number))
+        return {
+            "job": record.number,
+            "name": job.name,
+            "uid": record.uid,
+            "state": record.state.value,
+            "nodes": self._node_count(record),
+            "tasks": tasks_now(record),
+            "hosts": list(record.nodes),
+            "submitted_ns": record.submitted_ns,
+            "started_ns": record.started_ns,
+            "ended_ns": record.ended_ns,
+            "expected_ns": starts.get(record.number),
+            "time_ns": times.limit_ns,
+            "run_ns": times.run_ns,
+            "ends_ns": times.ends_ns,
+            "status": record.status,
+            "reason": record.reason,
+            "starts": record.start,
+            "command": list(job.argv),
+            "cwd": job.cwd,
+            "output": expand(job.output, record),
+            "error": expand(job.error, record),
+            "mates": self._mates_line(record),
+            "minimum": minimum,
+            "ideal": ideal,
+            "resized": None if bounds is None else self._store.times_resized(record.number),
+            "node_s": record.used_ns(self._jobs.clock.now_ns()) / NS_PER_S,
+            "limited_by": list(job.limited_by),
+            "shares": self._members.may_share(job),
+            "halves": halves_of(record),
+            "neighbours": neighbours_of(self._jobs.queue, record.number),
+            **suspension_fields(record, self._jobs.clock.now_ns()),
+            "array": record.array or None,
+            "task": record.task,
+            "waits_for": waits_for(self._jobs.queue, record),
+        }
+
+    def _times(self, record: Record, expected_ns: int | None) -> Times:
+        return times_of(record, self._jobs.records.run_times, expected_ns)
+
+    def _node_count(self, record: Record) -> int | None:
+        """Returns the nodes that a job has or had, or that it needs now if it waits; None
+        if that is not known."""
+        if record.state not in (State.HELD, State.QUEUED):
+            return len(record.nodes) or record.submission.nodes or None
+        try:
+            halves = self._members.half_counts(record.submission)
+            return len(halves or self._members.counts(record.submission))
+        except CoschedError:
+            return None
+
+    def _mates_line(self, record: Record) -> str:
+        """Returns one line about a job's mates; empty if it has none, or has ended."""
+        if self._jobs.pairs is None or record.state.over:
+            return ""
+        return self._jobs.pairs.explain(record.number) or ""
+
+    def why(self, record: Record, expected_ns: int | None) -> str:
+        """Returns one line: where a job runs, how it ended, or why it waits."""
+        mates = self._mates_line(record)
+        if self._jobs.queue.jobs.state(record.number) is Queued.RESERVED:
+            return mates
+        if record.state is State.QUEUED:
+            notes = (self._jobs.shared.label_text(record), mates)
+            return "; ".join(
+                (self._why_it_waits(record, expected_ns), *filter(None, notes))
+            )
+        if record.state is State.HELD:
+            return f"is held; to release it: cosched unhold {record.number}"
+        if record.state.over:
+            return record.reason or f"ended with status {record.status}"
+        neighbours = neighbours_of(self._jobs.queue, record.number)
+        line = f"{record.state.value} on {place_text(record, neighbours)}"
+        bounds = bounds_of(record.submission, self._members.most)
+        if bounds is not None:
+            line += f": {size_text(len(record.nodes), *bounds, unit=' nodes')}"
+        loan = suspension_text(record)
+        if loan:
+            line += f"; {loan}"
+        line += f"; {self._times(record, None).text}"
+        return self._with_notes(line, record)
+
+    def _with_notes(self, line: str, record: Record) -> str:
+        """Returns a line about a job with what else there is to know of it."""
+        notes = (self._jobs.shared.label_text(record), self._mates_line(record))
+        return "; ".join((line, *filter(None, notes)))
+
+    def _why_it_waits(self, record: Record, expected_ns: int | None) -> str:
+        if self._jobs.driver.frozen:
+            return "waits: the controller has restarted and asks the nodes"
+        if not self._members.slots:
+            return "waits: no node has joined the domain yet"
+        queued = self._jobs.queue.jobs.get(record.number)
+        if queued is not None and queued.state is Queued.KEPT_BACK:
+            return why_kept_back(self._jobs.queue, record)
+        place_ns = record.submitted_ns if queued is None else queued.job.submit_ns
+        try:
+            most = len(self._members.counts(record.submission))
+        except CoschedError as error:  # its nodes, or their slots, have changed
+            return f"waits: {error}"
+        needs = record.submission.minimum or most
+        up = sum(member.state is NodeState.UP for member in self._members.by_number)
+        before = sum(
+            job.number != record.number and arrival(job) < (place_ns, record.number)
+            for job in self._jobs.queue.waiting
+        )
+        line = f"waits: {room_text(self._jobs.queue, self._members, record, needs)}"
+        if needs > up:
+            return f"{line}; only {counted(up, 'node is', 'nodes are')} in service"
+        if before:
+            line += f"; {counted(before, 'job')} came before"
+        later = sum(
+            bool(entry.nodes) and entry.job.submit_ns > place_ns
+            for entry in self._jobs.queue.jobs.values()
+        )
+        if later:
+            run = counted(later, "later job runs: it needs", "later jobs run: they need")
+            line += f"; {run} less, or the policy prefers {'it' if later == 1 else 'them'}"
+        loan = lender_text(record, self._jobs.records.live.values())
+        if loan:
+            line += f"; {loan}"
+        if expected_ns is not None:
+            line += f"; expected {clock_time(expected_ns)}"
+        unknown = [
+            number
+            for number, entry in self._jobs.queue.jobs.items()
+            if entry.nodes and not entry.job.known
+        ]
+        if expected_ns is None and unknown:
+            first = f"job {min(unknown)} is the first of its kind"
+            line += f"; its start is not known, as {first}"
+        return f"{line}; {self._times(record, expected_ns).text}"
