@@ -72,9 +72,7 @@ def require_tools() -> None:
         )
 
 
-def image(
-    cache: Path, release: Release, log: Path, report: Callable[[str], None]
-) -> Image:
+def image(cache: Path, release: Release, log: Path, report: Callable[[str], None]) -> Image:
     """Returns the image, from the cache if nothing in it has changed."""
     kept = Image(cache / f"debian-{release.suite}-{fingerprint(release)}")
     if kept.folder.exists():

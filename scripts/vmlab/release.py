@@ -48,9 +48,7 @@ RELEASES = {
     release.suite: release
     for release in (
         Release("bookworm", 12, "3.11", (36, 34), ("mpicc.mpich",)),
-        Release(
-            "trixie", 13, "3.13", (41, 39, 36, 34), ("mpicc.mpich", "mpicc.openmpi")
-        ),
+        Release("trixie", 13, "3.13", (41, 39, 36, 34), ("mpicc.mpich", "mpicc.openmpi")),
     )
 }
 DEFAULT = "bookworm"
