@@ -17,10 +17,12 @@ _OLDER = ("_2_28", "_2_17", "2014", "_2_12", "2010", "_2_5", "1")
 class Release:
     """Describes a release of Debian as a lab has it."""
 
-    suite: str  #: name in the archive, and of ``--release``
-    number: int  #: number of the release
-    python: str  #: version of its Python
-    glibc: tuple[int, ...]  #: minor versions of glibc 2 whose wheels it takes, newest first
+    suite: str  #: name in the archive, and of ``--release``.
+    number: int  #: number of the release.
+    python: str  #: version of its Python.
+    glibc: tuple[
+        int, ...
+    ]  #: minor versions of glibc 2 whose wheels it takes, newest first.
     compilers: tuple[str, ...]  #: ``mpicc`` of each MPI that gets a shim
 
     @property
