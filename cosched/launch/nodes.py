@@ -123,8 +123,10 @@ def _retires(control: Control) -> bool:
     """Ends a private pair without jobs that was started with lower limits than this process
     has; returns whether it ends."""
     try:
-        daemon = control.request("status").get("pid", 0)
-        retires = bool(what_holds_back(daemon)) and control.request("retire")["retired"]
+        status = control.request("status")
+        # Root's daemons stay, and refuse to answer users about that.
+        held_back = status.get("private") and what_holds_back(status.get("pid", 0))
+        retires = bool(held_back) and control.request("retire")["retired"]
     except BaseException:
         control.close()
         raise

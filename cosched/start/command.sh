@@ -14,7 +14,7 @@ python=$bin/python3
 if [ -r "$bin/cosched-python" ]; then
     { IFS= read -r python; IFS= read -r long; } < "$bin/cosched-python"
     case $python in
-    "#!/bin/sh") python=${long#*exec? }; python=${python%%" \"\$0\""*} ;; # a long path
+    "#!/bin/sh") python=${long#*exec? }; python=${python%%' "$0"'*} ;; # a long path
     *) python=${python#"#!"} ;;
     esac
     case $python in \"*\") python=${python#?}; python=${python%?} ;; esac

@@ -14,12 +14,14 @@ from cosched.core.errors import CoschedError
 from scripts.vmlab import lab, slurm
 from scripts.vmlab.lab import VmLab
 from scripts.vmlab.plan import Shape
+from scripts.vmlab.release import RELEASES, release_of
 from scripts.vmlab.remote import ROOT, USER
 
 EPILOG = """\
 examples:
   scripts/vm-lab up                         three nodes n1, n2, n3
   scripts/vm-lab up --nodes 2 --cpus 2 --fresh
+  scripts/vm-lab up --release trixie        Debian 13 in place of Debian 12
   scripts/vm-lab exec n1 uname -a
   scripts/vm-lab exec --user n2 sh -c 'echo $HOME; id -un'
   scripts/vm-lab exec n1                    a shell
@@ -27,7 +29,7 @@ examples:
   scripts/vm-lab status
   scripts/vm-lab down
 
-The first start makes an image from Debian's packages (some 2 minutes, 3 GB below
+The first start makes an image from Debian's packages (some 2 minutes, 3 GB a release below
 ~/.cache/cosched). /home is one folder of the host, the same in all nodes. Nothing else
 that a node writes is kept.
 """
@@ -55,13 +57,14 @@ def _reporter() -> Callable[[str], None]:
 
 
 def _image(options: argparse.Namespace) -> int:
-    image, disk = lab.make_disks(options.cache, options.fresh, _reporter())
+    release = release_of(options.release)
+    image, disk = lab.make_disks(options.cache, release, options.fresh, _reporter())
     print(f"{image.disk}\n{disk}")
     return 0
 
 
 def _up(options: argparse.Namespace) -> int:
-    shape = Shape(options.nodes, options.cpus, options.memory)
+    shape = Shape(options.nodes, options.cpus, options.memory, options.release)
     with interruptible():
         made = lab.up(options.dir, options.cache, shape, options.fresh, _reporter())
     print(f"the lab is up: {', '.join(node.name for node in made.nodes)}")
@@ -77,7 +80,8 @@ def _down(options: argparse.Namespace) -> int:
 def _status(options: argparse.Namespace) -> int:
     found = VmLab.load(options.dir)
     for node in found.nodes:
-        size = f"{found.shape.cpus} CPU, {found.shape.memory_mib} MiB"
+        shape = found.shape
+        size = f"{shape.release}, {shape.cpus} CPU, {shape.memory_mib} MiB"
         place = f"{node.address}, ssh at 127.0.0.1:{node.port}"
         print(f"{node.name}: {place}, {size}, qemu {node.qemu.pid}")
     return 0
@@ -121,6 +125,12 @@ def _parser() -> argparse.ArgumentParser:
     image = commands.add_parser("image", help="only make the disks that 'up' boots")
     image.set_defaults(run=_image)
     for command in (up, image):
+        command.add_argument(
+            "--release",
+            default=shape.release,
+            metavar="NAME",
+            help=f"of Debian: {', '.join(RELEASES)} (default: {shape.release})",
+        )
         command.add_argument(
             "--fresh", action="store_true", help="do not install cosched: sources only"
         )

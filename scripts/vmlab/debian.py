@@ -18,13 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cosched.core.errors import CoschedError
+from scripts.vmlab.release import RELEASES, Release
 
-SUITE = "bookworm"
-MIRRORS = (
-    f"deb http://deb.debian.org/debian {SUITE} main",
-    f"deb http://deb.debian.org/debian {SUITE}-updates main",
-    f"deb http://deb.debian.org/debian-security {SUITE}-security main",
-)
 GUEST = Path(__file__).with_name("guest")
 INSIDE = "/usr/lib/vm-lab"
 LEFT_OUT = ("man", "doc", "locale", "info")
@@ -77,19 +72,19 @@ def require_tools() -> None:
         )
 
 
-def image(cache: Path, log: Path, report: Callable[[str], None]) -> Image:
+def image(cache: Path, release: Release, log: Path, report: Callable[[str], None]) -> Image:
     """Returns the image, from the cache if nothing in it has changed."""
-    kept = Image(cache / f"debian-{fingerprint()}")
+    kept = Image(cache / f"debian-{release.suite}-{fingerprint(release)}")
     if kept.folder.exists():
         return kept
-    require_room(cache)
-    for old in cache.glob("debian-*"):
+    for old in outdated(cache, "debian", release):
         shutil.rmtree(old)
+    require_room(cache)
     unfinished = Image(cache / f"unfinished-{os.getpid()}")
     unfinished.root.mkdir(parents=True)
-    report("making the image from Debian's packages; this takes some 2 minutes")
+    report(f"making the image from the packages of {release.suite}: some 2 minutes")
     try:
-        run(_bootstrap(unfinished.root), log)
+        run(bootstrap(unfinished.root, release), log)
         make_disk(unfinished.root, unfinished.disk, DISK_GIB, log)
         unfinished.folder.rename(kept.folder)
     finally:
@@ -97,29 +92,39 @@ def image(cache: Path, log: Path, report: Callable[[str], None]) -> Image:
     return kept
 
 
-def fingerprint() -> str:
+def outdated(cache: Path, kind: str, release: Release) -> list[Path]:
+    """Returns what the cache has of this kind, except what belongs to other releases."""
+    others = tuple(f"{kind}-{suite}-" for suite in RELEASES if suite != release.suite)
+    return [old for old in cache.glob(f"{kind}-*") if not old.name.startswith(others)]
+
+
+def fingerprint(release: Release) -> str:
     """Returns a name for the image: it changes with the packages and the files."""
-    digest = hashlib.sha256("\n".join((*MIRRORS, *LEFT_OUT)).encode())
+    digest = hashlib.sha256("\n".join((*release.mirrors, *LEFT_OUT)).encode())
+    others = {f"packages.{suite}" for suite in RELEASES if suite != release.suite}
     for file in sorted(GUEST.iterdir()):
-        digest.update(file.name.encode() + b"\0" + file.read_bytes())
+        if file.name not in others:
+            digest.update(file.name.encode() + b"\0" + file.read_bytes())
     return digest.hexdigest()[:16]
 
 
-def packages() -> list[str]:
-    """Returns the names of the packages."""
-    lines = (GUEST / "packages").read_text().splitlines()
+def packages(release: Release) -> list[str]:
+    """Returns the names of the packages: those of all releases, and its own."""
+    files = (GUEST / "packages", GUEST / f"packages.{release.suite}")
+    lines = [line for file in files for line in file.read_text().splitlines()]
     return [line for line in lines if line and not line.startswith("#")]
 
 
-def _bootstrap(root: Path) -> list[str]:
+def bootstrap(root: Path, release: Release) -> list[str]:
+    """Returns the command that makes the files of an image."""
     without = [f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in LEFT_OUT]
     return [
         *("mmdebstrap", "--mode=root", "--variant=minbase", *without),
-        f"--include={','.join(packages())}",
+        f"--include={','.join(packages(release))}",
         f"--customize-hook=mkdir -p $1{INSIDE}",
         f"--customize-hook=cp {GUEST}/* $1{INSIDE}/",
         f"--customize-hook=chroot $1 sh {INSIDE}/customize",
-        *(SUITE, str(root), *MIRRORS),
+        *(release.suite, str(root), *release.mirrors),
     ]
 
 

@@ -12,6 +12,7 @@ from ipaddress import IPv4Network
 from pathlib import Path
 
 from cosched.core.errors import CoschedError
+from scripts.vmlab.release import DEFAULT, release_of
 
 NETWORK = IPv4Network("10.78.0.0/24")
 #: The address of a node's second interface, where qemu passes on the host's ssh.
@@ -21,9 +22,12 @@ LEAST_MIB = 512
 #: Memory of qemu itself, beside that of its node.
 OVERHEAD_MIB = 150
 
+#: On a host with other work udev takes longer than the usual 90 s to find a disk. The
+#: older systemd of Debian 12 does not know the last two options, and ignores them.
 KERNEL_OPTIONS = (
     "root=/dev/vda rw console=ttyS0 quiet net.ifnames=0 systemd.show_status=0 "
-    "mitigations=off nowatchdog tsc=reliable random.trust_cpu=on"
+    "mitigations=off nowatchdog tsc=reliable random.trust_cpu=on fsck.mode=skip "
+    "systemd.default_device_timeout_sec=900 systemd.ssh_auto=no"
 )
 
 
@@ -34,9 +38,11 @@ class Shape:
     nodes: int = 3  #: number of nodes
     cpus: int = 1  #: CPUs of each node
     memory_mib: int = 1024  #: memory of each node, in MiB
+    release: str = DEFAULT  #: name of the nodes' Debian
 
     def check(self, available_mib: int) -> None:
         """CoschedError unless the lab fits into the host's free memory."""
+        release_of(self.release)
         if not 1 <= self.nodes <= MOST_NODES:
             raise CoschedError(f"{self.nodes} nodes: a lab has 1 to {MOST_NODES}")
         if self.cpus < 1:

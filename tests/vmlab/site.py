@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -30,9 +29,10 @@ INSTALL_UNIT = (
 class Site:
     """Nodes with Slurm, in a lab of the tests' own."""
 
-    def __init__(self, folder, nodes, fresh=False):
+    def __init__(self, folder, nodes, release, fresh=False):
         self.folder = folder
-        self.lab = lab.up(folder, default_cache(), Shape(nodes), fresh, print)
+        shape = Shape(nodes, release=release)
+        self.lab = lab.up(folder, default_cache(), shape, fresh, print)
         try:
             slurm.up(self.lab)
         except BaseException:
@@ -96,7 +96,7 @@ class Site:
         self.everywhere("systemctl disable --now cosched.service")
 
 
-def opened(folder, nodes, fresh=False):
+def opened(folder, nodes, release, fresh=False):
     """Yields a site; skips where none can be made."""
     try:
         lab.require_root()
@@ -104,17 +104,14 @@ def opened(folder, nodes, fresh=False):
     except lab.CoschedError as error:
         pytest.skip(str(error))
     with interruptible():  # no machine outlives a test run that is ended
-        site = Site(folder, nodes, fresh)
+        site = Site(folder, nodes, release, fresh)
         try:
             yield site
         finally:
             site.close()
 
 
-def program(site, name):
-    """Compiles a program of these tests with the host's MPICH, which is the nodes' own."""
-    mpicc = shutil.which("mpicc.mpich")
-    if mpicc is None:
-        pytest.skip("no mpicc.mpich: apt-get install libmpich-dev")
-    source = Path(__file__).with_name(f"{name}.c")
-    subprocess.run([mpicc, "-O2", "-o", site.home / name, source], check=True)
+def program(site, name, mpicc="mpicc.mpich", output=""):
+    """Compiles a program of these tests in a node, with an MPI of its own."""
+    site.copy(Path(__file__).with_name(f"{name}.c"))
+    site.user(f"{mpicc} -O2 -o {output or name} {name}.c")

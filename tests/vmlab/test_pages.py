@@ -30,8 +30,8 @@ def test_every_block_of_the_quickstart_is_of_a_known_kind():
     assert kinds == {"sh node", "sh controller", "console"}
 
 
-def test_quickstart_is_followed_word_for_word(tmp_path_factory):
-    for site in opened(tmp_path_factory.mktemp("vms") / "lab", 2, fresh=True):
+def test_quickstart_is_followed_word_for_word(tmp_path_factory, release):
+    for site in opened(tmp_path_factory.mktemp("vms") / "lab", 2, release, fresh=True):
         for name, kind, text in BLOCK.findall(QUICKSTART):
             if name:
                 site.write(name, text)

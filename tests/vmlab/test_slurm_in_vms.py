@@ -26,8 +26,8 @@ KEPT = "/home/traces/$(uname -n)"
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory):
-    for made in opened(tmp_path_factory.mktemp("vms") / "lab", 3):
+def site(tmp_path_factory, release):
+    for made in opened(tmp_path_factory.mktemp("vms") / "lab", 3, release):
         program(made, "pulse")
         yield made
 

@@ -90,6 +90,8 @@ static const char *fill(void *library) {
     FIND(Stream_comm_create, "PMPIX_Stream_comm_create")
     FIND(Stream_comm_create_multiplex, "PMPIX_Stream_comm_create_multiplex")
     FIND(Threadcomm_init, "PMPIX_Threadcomm_init")
+#endif
+#if COSCHED_MPI_HAS_IS_COMPLETE
     FIND(Request_is_complete, "PMPIX_Request_is_complete")
 #endif
 #ifdef OPEN_MPI

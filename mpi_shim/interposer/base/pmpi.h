@@ -24,6 +24,12 @@
 #else
 #define COSCHED_MPI_HAS_MPIX 0
 #endif
+/* MPICH 4.2 has the other extensions and not this call. */
+#if defined(MPICH_NUMVERSION) && MPICH_NUMVERSION >= 40300000
+#define COSCHED_MPI_HAS_IS_COMPLETE 1
+#else
+#define COSCHED_MPI_HAS_IS_COMPLETE 0
+#endif
 
 /* Inside the shim a count has the widest type that the library's calls take. LARGE names the
  * form of a COUNTED call that takes this type. */
@@ -81,6 +87,8 @@ struct cosched_pmpi {
     __typeof__(PMPIX_Stream_comm_create) *Stream_comm_create;
     __typeof__(PMPIX_Stream_comm_create_multiplex) *Stream_comm_create_multiplex;
     __typeof__(PMPIX_Threadcomm_init) *Threadcomm_init;
+#endif
+#if COSCHED_MPI_HAS_IS_COMPLETE
     __typeof__(PMPIX_Request_is_complete) *Request_is_complete;
 #endif
 };

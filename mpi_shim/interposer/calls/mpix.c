@@ -34,6 +34,7 @@ MAKES_COMM(Stream_comm_create_multiplex, newcomm,
 MAKES_COMM(Threadcomm_init, newcomm, (MPI_Comm comm, int threads, MPI_Comm *newcomm), comm, threads,
            newcomm)
 
+#if COSCHED_MPI_HAS_IS_COMPLETE
 EXPORTED MPIX_Request_is_complete(MPI_Request request) {
     int complete;
     enum cosched_state_mode mode = cosched_state_mode();
@@ -46,4 +47,5 @@ EXPORTED MPIX_Request_is_complete(MPI_Request request) {
     }
     return complete;
 }
+#endif
 #endif

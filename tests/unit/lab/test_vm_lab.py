@@ -14,9 +14,11 @@ from scripts.vmlab import __main__ as cli
 from scripts.vmlab import debian, lab, machine, opt, slurm
 from scripts.vmlab.machine import Hardware, Nodes
 from scripts.vmlab.plan import Shape, hosts_file, network_group, plan_guests
+from scripts.vmlab.release import RELEASES, release_of
 from scripts.vmlab.remote import Remote
 
 ME = ProcessId.of(os.getpid())
+BOOKWORM, TRIXIE = release_of("bookworm"), release_of("trixie")
 
 
 def write_lab(folder, *processes):
@@ -61,6 +63,10 @@ def test_labs_of_two_folders_have_networks_of_their_own():
         (Shape(33), "33 nodes: a lab has 1 to 32"),
         (Shape(1, 0), "0 CPUs a node: give each at least 1"),
         (Shape(1, 1, 100), "100 MiB a node: Debian needs at least 512"),
+        (
+            Shape(1, release="sid"),
+            "no release 'sid'; the releases are bookworm, trixie",
+        ),
         (
             Shape(3),
             "3 nodes of 1024 MiB need 3522 MiB, and 3000 MiB are free: ask for fewer "
@@ -162,16 +168,66 @@ def test_down_without_a_lab(tmp_path, capsys, monkeypatch):
     assert capsys.readouterr().out == "no lab was up\n"
 
 
-def test_image_follows_its_files(tmp_path, monkeypatch):
-    before = debian.fingerprint()
-    assert before == debian.fingerprint()
+@pytest.fixture
+def guest(tmp_path, monkeypatch):
+    """A copy of the files that the image brings in."""
     for file in debian.GUEST.iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes())
     monkeypatch.setattr(debian, "GUEST", tmp_path)
-    assert debian.fingerprint() == before
-    (tmp_path / "packages").write_text("systemd-sysv\n")
-    assert debian.fingerprint() != before
-    assert debian.packages() == ["systemd-sysv"]
+    return tmp_path
+
+
+def test_image_follows_its_files(guest):
+    before = debian.fingerprint(TRIXIE)
+    assert debian.fingerprint(TRIXIE) == before
+    (guest / "packages").write_text("# of all\nsystemd-sysv\n")
+    assert debian.fingerprint(TRIXIE) != before
+    (guest / "packages.trixie").write_text("openmpi-bin\n")
+    assert debian.packages(TRIXIE) == ["systemd-sysv", "openmpi-bin"]
+
+
+def test_image_does_not_follow_packages_of_another_release(guest):
+    before = debian.fingerprint(BOOKWORM)
+    assert before != debian.fingerprint(TRIXIE)
+    (guest / "packages.trixie").write_text("openmpi-bin\n")
+    assert debian.fingerprint(BOOKWORM) == before
+
+
+def test_image_of_another_release_stays_in_the_cache(tmp_path):
+    names = ["debian-bookworm-1", "debian-trixie-1", "debian-0123456789abcdef", "opt-1"]
+    for name in names:
+        (tmp_path / name).mkdir()
+    found = {old.name for old in debian.outdated(tmp_path, "debian", TRIXIE)}
+    assert found == {"debian-trixie-1", "debian-0123456789abcdef"}
+
+
+@pytest.mark.parametrize("release", RELEASES.values(), ids=list(RELEASES))
+def test_release_has_mirrors_and_packages_of_its_own(release):
+    assert all(f" {release.suite}" in line for line in release.mirrors)
+    assert f"--python-version={release.python}" in release.wheels
+    command = debian.bootstrap(Path("/image"), release)
+    assert command[-5:-3] == [release.suite, "/image"]
+    (include,) = [word for word in command if word.startswith("--include=")]
+    assert {"slurmd", "mpich"} <= set(include.removeprefix("--include=").split(","))
+
+
+def test_wheels_are_for_the_python_and_the_c_library_of_the_release():
+    assert "--platform=manylinux_2_36_x86_64" in BOOKWORM.wheels
+    assert "--platform=manylinux_2_39_x86_64" in TRIXIE.wheels
+    assert "--platform=manylinux_2_39_x86_64" not in BOOKWORM.wheels
+
+
+@pytest.mark.usefixtures("as_root")
+def test_unknown_release_is_one_line(tmp_path, capsys):
+    assert run(tmp_path, "image", "--release", "sid") == 1
+    assert capsys.readouterr().err == (
+        "scripts/vm-lab: no release 'sid'; the releases are bookworm, trixie\n"
+    )
+
+
+def test_state_without_a_release_is_that_of_debian_12(tmp_path):
+    (tmp_path / "lab.json").write_text('{"shape": {"nodes": 1}, "nodes": []}')
+    assert lab.VmLab.load(tmp_path).shape == Shape(1, release="bookworm")
 
 
 def test_disk_of_opt_has_the_working_tree_and_what_it_requires():

@@ -20,10 +20,13 @@ class FakeControl:
         self.jobs = jobs
         self.asked = []
         self.closed = False
+        self.private = False
 
     def request(self, op, **arguments):
         self.asked.append(op)
-        return {"node": "up", "jobs": list(self.jobs)} if op == "status" else {"ok": True}
+        if op != "status":
+            return {"ok": True}
+        return {"node": "up", "private": self.private, "jobs": list(self.jobs)}
 
     def close(self):
         self.closed = True
@@ -89,6 +92,7 @@ def test_private_pair_with_lower_limits_is_replaced_unless_it_has_jobs(
     monkeypatch, retired
 ):
     first, next_one = FakeControl(), FakeControl()
+    first.private = True
     ask = first.request
     first.request = lambda op: {"retired": retired} if op == "retire" else ask(op)
     monkeypatch.setattr(nodes, "what_holds_back", lambda _pid: "the hard limit nofile 40")
@@ -97,6 +101,15 @@ def test_private_pair_with_lower_limits_is_replaced_unless_it_has_jobs(
     assert lease is (next_one if retired else first)
     assert first.closed == retired
     assert started == [UP] * retired
+
+
+def test_daemons_of_all_users_stay_whatever_their_limits_are(monkeypatch):
+    """In a job of Slurm a hard limit may be higher than that of the daemons' unit."""
+    control = FakeControl()
+    monkeypatch.setattr(nodes, "what_holds_back", lambda _pid: "the hard limit memlock 8")
+    lease = lease_node(UP, lambda _: control, pytest.fail, uid=7, job="mine")
+    assert lease is control
+    assert "retire" not in control.asked
 
 
 def test_pair_that_ends_before_the_lease_is_replaced(monkeypatch):

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -130,6 +131,14 @@ def test_a_command_finds_the_python_of_its_installer(tmp_path, line):
     for words in ([command], [link], ["sh", command.name]):
         done = run([*words, "a b", "*"], command.parent, {})
         assert (done.stdout, done.stderr, done.returncode) == ("hello a b *\n", "", 0)
+
+
+def test_a_command_has_no_escape_of_which_python_warns():
+    """Python 3.12 and later print a warning at each start of the command."""
+    head = (ROOT / "cosched/start/command.sh").read_text()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        compile(head, "command.sh", "exec")
 
 
 def test_a_command_without_its_python_is_one_line(tmp_path):

@@ -49,7 +49,8 @@ class SlurmCommands:
 
     async def jobs(self) -> list[SlurmJob]:
         """Returns the jobs that Slurm knows, with those that have just ended."""
-        words = ("squeue", "--json")
+        # Slurm 22.05 prints all states as JSON; later versions only of jobs that go on.
+        words = ("squeue", "--states=all", "--json")
         text = await self._run(*words)
         try:
             return await asyncio.to_thread(read_jobs, text)  # a large site has many

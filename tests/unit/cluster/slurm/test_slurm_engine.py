@@ -37,7 +37,9 @@ class Slurm:
         self.events = []
         self.log = []
         self.try_s, self.longest_hold_s, self.cannot_yield = 0.5, 3600.0, "refuse"
-        self.double("squeue", f"echo >> {folder}/polls; cat {folder}/jobs.json")
+        # Slurm 24.11 prints jobs that are over only if all states are asked for.
+        over = f'case "$*" in *--states=all*) cat {folder}/jobs.json ;; *) exit 1 ;; esac'
+        self.double("squeue", f"echo >> {folder}/polls; {over}")
         self.show_nodes("idle")
         self.double("scontrol", f'echo "$@" >> {folder}/orders')
         self.double("scancel", f'echo "$@" >> {folder}/cancelled')
