@@ -133,7 +133,7 @@ static void misuse(const char *name, struct cosched_job *job) {
         cosched_job_redistribute(job, blocks, 1);
     }
     if (strcmp(name, "too-many-rows") == 0) {
-        blocks[0] = (struct cosched_block){&job, INT64_MAX, 0};
+        blocks[0] = (struct cosched_block){.data = &blocks, .rows = INT64_MAX};
         cosched_job_redistribute(job, blocks, 1);
     }
 }

@@ -34,6 +34,7 @@ NOT_WHOLE = {
     ("cosched/bench/run/processes.py", "_start"): "output of a child",
     ("cosched/cluster/agent/steward/streams.py", "_open"): "output of a job",
     ("cosched/cli/files.py", "writing"): "stdout, a device or a pipe",
+    ("cosched/cluster/agent/steward/task_process.py", "script_words"): "a new file",
     # locks, which hold nothing or a pid of fixed width
     ("cosched/rundir/lock.py", "_open"): "lock",
     ("cosched/cluster/up/private.py", "_starting"): "lock",

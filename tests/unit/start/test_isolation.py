@@ -138,7 +138,7 @@ def test_a_command_has_no_escape_of_which_python_warns():
     head = (ROOT / "cosched/start/command.sh").read_text()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        compile(head, "command.sh", "exec")
+        assert compile(head, "command.sh", "exec").co_filename == "command.sh"
 
 
 def test_a_command_without_its_python_is_one_line(tmp_path):

@@ -36,12 +36,15 @@ STEPS = st.one_of(
 ROUNDED = ("predict", ((1, NATURAL_MOST - 1), (6, 1), (8, NATURAL_MOST)))
 #: On one node the job would need far more time than it has left.
 ENDLESS = [("predict", ((1, NATURAL_MOST), (8, 1))), ("submit", 7), ("done",)]
+#: The job gave a node by its program's model, which it then took back.
+WITHDRAWN = [("predict", ((1, 3), (8, 1))), ("submit", 1), ("predict", ())]
 
 
 @given(st.sampled_from([InOrder, Easy]), st.lists(STEPS, max_size=12))
 @example(InOrder, [("submit", 2), ROUNDED, ("done",)])
 @example(InOrder, ENDLESS)
 @example(Easy, ENDLESS)
+@example(InOrder, WITHDRAWN)
 def test_plans_for_others_stay_within_the_limit_of_the_job(plan, steps):
     domain = Domain(8, plan=plan)
     domain.submit(0, job(0, LEAST, IDEAL, RUN))

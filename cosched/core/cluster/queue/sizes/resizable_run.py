@@ -71,6 +71,7 @@ class ResizableRun:
     it was before its open change; None without one. spared_ns: no change begins before.
     refuses: it refused its last change, or was late with it.
     ending: it was ordered to end. predicted: the model of its program; None without one.
+    reported: its end was once calculated by a model of its program, predicted or fitted.
     wants: what its program wants. wished: it has wanted
     something else since the last change. paced_ns: each change after a wish puts it off by
     WISH_PAUSE_NS. stood_ns: how long it stood still for changes that are done.
@@ -82,8 +83,8 @@ class ResizableRun:
     __slots__ = (
         "_sensed", "allowed_ns", "before", "cost", "end_ns", "ending", "execution",
         "fitted", "harvests", "held", "ideal", "job", "lender", "minimum", "paced_ns",
-        "predicted", "refuses", "since_ns", "size", "spared_ns", "start_ns", "stood_ns",
-        "stop", "suspended_ns", "suspensions", "wants", "wished",
+        "predicted", "refuses", "reported", "since_ns", "size", "spared_ns", "start_ns",
+        "stood_ns", "stop", "suspended_ns", "suspensions", "wants", "wished",
     )  # fmt: skip
 
     def __init__(self, job: Job, size: int, now_ns: int) -> None:
@@ -104,6 +105,7 @@ class ResizableRun:
             self.minimum, self.execution, self.cost = job.size, linear, FREE
         self.fitted: FittedExecution | None = None
         self.predicted: PredictedExecution | None = None
+        self.reported = False
         self.wants: Wants | None = None
         self.wished = False
         self.paced_ns = now_ns
@@ -156,10 +158,10 @@ class ResizableRun:
 
     def _bounded(self, begin_ns: int, left_ns: int) -> int:
         """Returns the end of a job that has so much time left at ``begin_ns``. It is not
-        after the job's limit if the model is from the job's program: false times would
-        otherwise put off what is planned for other jobs, without end."""
+        after the job's limit if the program has reported times: false ones would otherwise
+        put off what is planned for other jobs, without end."""
         end_ns = begin_ns + left_ns
-        if self.predicted is None and self.fitted is None:
+        if not self.reported:
             return end_ns
         limit_ns = self.start_ns + max(self.allowed_ns, self.longest_ns)
         return min(end_ns, max(begin_ns, limit_ns))
@@ -231,6 +233,8 @@ class ResizableRun:
         job is expected to be."""
         usual = self.job.execution if isinstance(self.job, MalleableJob) else linear
         self.execution = self.predicted or self.fitted or usual
+        if self.execution is not usual:
+            self.reported = True
 
     def _narrow(self) -> None:
         if self.lender is not None:
