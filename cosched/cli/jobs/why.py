@@ -98,7 +98,7 @@ class Why(Command):
             if in_domain is None:
                 raise
             if isinstance(in_domain, str):
-                _tell_array(job, in_domain, as_json=self.as_json)
+                _print_array(job, in_domain, as_json=self.as_json)
             elif self.as_json:
                 click.echo(json.dumps(in_domain))
             else:
@@ -152,7 +152,7 @@ def _job_of_domain(job: str, run_dir: Path | None) -> JobInfo | str | None:
         return None
 
 
-def _tell_array(job: str, lines: str, *, as_json: bool) -> None:
+def _print_array(job: str, lines: str, *, as_json: bool) -> None:
     """Prints lines about an array."""
     shown = _fitted(f"job {job}: {lines}")
     click.echo(json.dumps({"job": job, "why": lines}) if as_json else shown)

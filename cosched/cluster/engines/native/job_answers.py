@@ -37,7 +37,7 @@ from cosched.core.units import NS_PER_S
 
 
 class JobAnswers:
-    """What users read about the jobs of a domain."""
+    """The jobs of a domain, as users read about them."""
 
     def __init__(self, jobs: Jobs, store: JobStore, members: NodeEntries) -> None:
         self._jobs = jobs

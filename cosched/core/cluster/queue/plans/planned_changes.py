@@ -47,8 +47,8 @@ class PlannedChanges:
         return [run for run in runs if not run.held]
 
     def in_order(self) -> list[ResizableRun]:
-        """Returns the jobs whose sizes differ from what they have: those that shrink, then
-        those that start, then those that grow. Drops the others."""
+        """Returns the jobs that shrink, then the jobs that start, then the jobs that grow.
+        Drops all whose planned size is what they have."""
         shrinks: list[ResizableRun] = []
         starts: list[ResizableRun] = []
         grows: list[ResizableRun] = []
