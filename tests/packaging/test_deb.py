@@ -153,7 +153,7 @@ def test_job_goes_on_under_an_upgrade(inside):
         cosched-run -n 2 /given/ring 40 > /tmp/out 2>&1 & job=$!
         until cosched status | grep ring; do kill -0 $job; sleep 0.1; done
         dpkg -i /tmp/new.deb >&2
-        # What the package's script lets systemd do, which is not up here.
+        # systemd is not up here; after a crash it starts the new version.
         kill -KILL $daemon
         cosched down --keep-jobs
         coschedd & daemon=$!
