@@ -110,7 +110,9 @@ def test_systemd_accepts_the_unit_as_it_is_installed(tmp_path):
         timeout=60,
         check=False,
     )
-    assert (run.returncode, run.stderr) == (0, "")
+    # systemd before 254 does not have this key, and ignores it.
+    lines = [line for line in run.stderr.splitlines() if "DelegateSubgroup" not in line]
+    assert (run.returncode, lines) == (0, [])
 
 
 def test_workload_page_example_is_valid():
