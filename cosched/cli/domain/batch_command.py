@@ -13,13 +13,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from cosched.cli.domain.script_lines import (
-    COSCHED,
-    SBATCH,
-    ScriptLine,
-    read_script,
-    script_lines,
-)
+from cosched.cli.domain.script_lines import COSCHED, SBATCH, ScriptLine, read_script
 from cosched.core.errors import CoschedError
 
 _KEY = "cosched.script"
@@ -52,11 +46,10 @@ class BatchCommand(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Reads the command line behind the options of its script."""
         path = _file_of(self._program(ctx, args))
-        lines = [] if path is None else script_lines(path)
+        text, lines = ("", []) if path is None else read_script(path)
         script = NO_SCRIPT
-        if path is not None and lines:
-            environ = {SCRIPT_VARIABLE: os.path.abspath(path)}
-            script = Script(read_script(path), environ)
+        if path is not None and text:
+            script = Script(text, {SCRIPT_VARIABLE: os.path.abspath(path)})
         options: list[str] = []
         slurm = [line for line in lines if line.kind == SBATCH]
         if slurm:

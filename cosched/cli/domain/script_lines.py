@@ -34,37 +34,31 @@ class ScriptLine(NamedTuple):
         return f"{self.path}:{self.number}"
 
 
-def read_script(path: Path) -> str:
-    """Returns the text of a batch script. Raises CoschedError if it cannot be read, or is
-    too long to travel with its job."""
+def read_script(path: Path) -> tuple[str, list[ScriptLine]]:
+    """Returns the text of a batch script and its lines with options; nothing for a program
+    without such lines, or that cannot be read. Raises CoschedError for a line that cannot
+    be split into words, and for a script that is too long to travel with its job."""
     try:
         with path.open("rb") as file:
-            data = file.read(SCRIPT_BYTES + 1)
-    except OSError as error:
-        raise CoschedError(f"{path}: {error.strerror}") from None
-    if len(data) > SCRIPT_BYTES:
+            data = file.read(2)
+            if data == b"#!":
+                data += file.read(SCRIPT_BYTES - 1)
+    except OSError:
+        return "", []  # the reason comes when it is started
+    if not data.startswith(b"#!"):
+        return "", []
+    text = os.fsdecode(data)
+    lines = list(_lines(path, text))
+    if lines and len(data) > SCRIPT_BYTES:
         raise CoschedError(
             f"{path}: a batch script has at most {SCRIPT_BYTES} bytes; keep its data in "
             "another file"
         )
-    return os.fsdecode(data)
+    return (text, lines) if lines else ("", [])
 
 
-def script_lines(path: Path) -> list[ScriptLine]:
-    """Returns the lines with options of a program; [] if it is no script or cannot be read.
-    Raises CoschedError for a line that cannot be split into words."""
-    try:
-        with path.open("rb") as file:
-            if file.read(2) != b"#!":
-                return []
-            data = b"#!" + file.read(SCRIPT_BYTES)
-    except OSError:
-        return []  # the reason comes when it is started
-    return list(_read(path, data))
-
-
-def _read(path: Path, data: bytes) -> Iterator[ScriptLine]:
-    for number, raw in enumerate(os.fsdecode(data).split("\n"), 1):
+def _lines(path: Path, text: str) -> Iterator[ScriptLine]:
+    for number, raw in enumerate(text.split("\n"), 1):
         kind, _, rest = raw.partition(" ")
         tab_kind, _, tab_rest = raw.partition("\t")
         if tab_kind in (COSCHED, SBATCH):

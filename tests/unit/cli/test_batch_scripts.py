@@ -16,7 +16,7 @@ from cosched.cli.domain.script_lines import (
     SBATCH,
     SCRIPT_BYTES,
     ScriptLine,
-    script_lines,
+    read_script,
 )
 from cosched.cli.entry import run_cli
 from cosched.cli.main import cosched
@@ -60,7 +60,7 @@ def sent(desk, *words):
 def lines_of(text):
     path = Path("job.sh")
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return [(line.number, *line.words) for line in script_lines(path)]
+    return [(line.number, *line.words) for line in read_script(path)[1]]
 
 
 @pytest.mark.parametrize(

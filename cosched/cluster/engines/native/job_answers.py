@@ -123,14 +123,10 @@ class JobAnswers:
 
     def why(self, record: Record, expected_ns: int | None) -> str:
         """Returns one line: where a job runs, how it ended, or why it waits."""
-        mates = self._mates_line(record)
         if self._jobs.queue.jobs.state(record.number) is Queued.RESERVED:
-            return mates
+            return self._mates_line(record)
         if record.state is State.QUEUED:
-            notes = (self._jobs.shared.label_text(record), mates)
-            return "; ".join(
-                (self._why_it_waits(record, expected_ns), *filter(None, notes))
-            )
+            return self._with_notes(self._why_it_waits(record, expected_ns), record)
         if record.state is State.HELD:
             return f"is held; to release it: cosched unhold {record.number}"
         if record.state.over:
