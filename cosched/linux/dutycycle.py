@@ -3,8 +3,8 @@
 Without rights to control groups, nothing gives a task a small share that can be taken back
 (a nice value can only be raised). So this module uses the paper's other way (section
 2.2.2): an unscheduled job is stopped, and runs now and then for a very short time, so that
-it can trap messages. A job is unscheduled if its share is at most 1% and another job has
-more. All other jobs run freely under the kernel.
+it can trap messages. A job is unscheduled if its share is low and another job has more.
+All other jobs run freely under the kernel.
 
     proportional   in each pulse one unscheduled job runs beside the scheduled job and gets
                    half of the CPU, or all of it while the scheduled job waits

@@ -43,7 +43,7 @@ class JobSummary:
     response_s: float
     node_s: float  #: the time on its nodes, added up
     scheduled_s: float  #: the time in which it was scheduled, the mean of the nodes
-    unscheduled_s: float  #: the time at 1% or asleep, the mean of the nodes
+    unscheduled_s: float  #: the time without a turn, the mean of the nodes
     suspended_s: float  #: the time in which its owner had stopped it, the mean of the nodes
     released_s: float  #: the time at the kernel's normal shares, the mean of the nodes
     #: The time scheduled on all nodes, as a fraction of the time scheduled on any; 1 on a

@@ -114,7 +114,7 @@ class Resume(_OfJob):
 class Boost(_OfJob):
     """Run a job alone on its CPUs, at once, until 'cosched resume'.
 
-    Other jobs keep their 1% there. Several boosted jobs take turns. Root may
+    Other jobs get what it leaves there. Several boosted jobs take turns. Root may
     always do this. The job's owner may where the operator allows it ('cosched up
     --allow-boost on'), and with private daemons.
 

@@ -13,15 +13,31 @@ job fits beside no job that uses one of its CPUs.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from cosched.core.node.job import JobState
 from cosched.core.node.messages import Job
 from cosched.core.node.need import mostly_waits
 
-UNSCHEDULED_PERCENT = 1  #: the share of an unscheduled class (section 2.2.2)
+UNSCHEDULED_PERCENT = 1  #: the paper's share of an unscheduled class (section 2.2.2)
 #: The share of all jobs together that compute while a job is scheduled that mostly waits.
 #: They fill its waits before jobs that wait, too; the scheduled job wakes before them.
 FILLING_PERCENT = 10
+
+
+class LowShares(NamedTuple):
+    """The shares of unscheduled classes, in percent of their CPUs."""
+
+    waiting: int  #: of each class
+    filling: int  #: of all classes together that fill the waits of a scheduled job
+
+
+#: The paper's rule: 1%, with which a task looks for messages and computes.
+PAPER_SHARES = LowShares(UNSCHEDULED_PERCENT, UNSCHEDULED_PERCENT)
+#: The rule of the other orders. A task that waits sleeps and traps messages without a share.
+#: So an unscheduled class gets CPU time only if no scheduled task wants it: many classes
+#: with 1% would take that from the scheduled job, in pieces that empty its caches.
+IDLE_SHARES = LowShares(0, FILLING_PERCENT)
 
 
 class Group:
@@ -138,33 +154,33 @@ def fills(job: JobState, scheduled: Iterable[JobState]) -> bool:
     return not mostly_waits(job.need) and any(mostly_waits(s.need) for s in scheduled)
 
 
-def _waiting_percents(group: Group, filling_percent: int) -> dict[Job, int]:
+def _waiting_percents(group: Group, low: LowShares) -> dict[Job, int]:
     """Returns the percentage of each unscheduled job."""
     waiting = group.waiting
-    percents = dict.fromkeys((job.key for job in waiting), UNSCHEDULED_PERCENT)
+    percents = dict.fromkeys((job.key for job in waiting), low.waiting)
     waits = [job for job in group.scheduled if mostly_waits(job.need)]
     filling = [job.key for job in waiting if fills(job, waits)] if waits else []
     if filling:
-        each = max(UNSCHEDULED_PERCENT, filling_percent // len(filling))
+        each = max(UNSCHEDULED_PERCENT, low.filling // len(filling))
         percents |= dict.fromkeys(filling, each)
     return percents
 
 
-def share_percents(groups: Iterable[Group], filling_percent: int) -> dict[Job, int]:
+def share_percents(groups: Iterable[Group], low: LowShares) -> dict[Job, int]:
     """Returns the percentage of its CPUs that each job of these groups gets.
 
-    An unscheduled class gets 1%. Those that can compute in the waits of a scheduled class
-    get ``filling_percent`` together, and at least 1% each. A scheduled class gets what the
-    unscheduled classes of its group leave. Scheduled jobs side by side take nothing from
+    An unscheduled class gets ``low.waiting``. Those that can compute in the waits of a
+    scheduled class get ``low.filling`` together, and at least 1% each. A scheduled class
+    gets what the unscheduled classes of its group leave. Scheduled jobs side by side take nothing from
     each other, because each task has a CPU. With more than 50 unscheduled classes, the
     scheduled class gets as much as all of them together: the paper's rule would leave it
     less.
     """
     percents: dict[Job, int] = {}
     for group in groups:
-        lows = _waiting_percents(group, filling_percent)
-        low = sum(lows.values())
-        high = min(100, max(100 - low, low))
+        lows = _waiting_percents(group, low)
+        taken = sum(lows.values())
+        high = min(100, max(100 - taken, taken))
         for job in group.jobs:
             percents[job.key] = lows.get(job.key, high)
     return dict(sorted(percents.items()))

@@ -8,11 +8,11 @@ command that will start the launcher is one, too, until another process of the j
 A job with launchers alone needs one CPU, and its time counts like that of any job. It is
 *starting* until its first task registers, and *ending* after its last task has left.
 
-Launchers belong to a job only while it is scheduled. In its class they would get 1% while
-it waits: it would start later than without coscheduling, and obey its user late. So they
-leave a job that is not scheduled, unless it is the next one after GMET. They also leave a
-job without tasks after some scheduled time, and when they are idle. Then the kernel gives
-them the share of any process, and a job without tasks leaves the order with them.
+Launchers belong to a job only while it is scheduled. In its class they would get nothing
+while it waits: it would start later than without coscheduling, and obey its user late. So
+they leave a job that is not scheduled, unless it is the next one after GMET. They also
+leave a job without tasks after some scheduled time, and when they are idle. Then the kernel
+gives them the share of any process, and a job without tasks leaves the order with them.
 
 No user gains by launchers that start nothing. The times of such starts add up, until a task
 of the user registers (``knowledge``). The next launcher is ordered as if it had run for all

@@ -3,7 +3,7 @@
 Yoo and Jette, "A Coscheduling Technique for Symmetric Multiprocessor Clusters", section
 2.2.3. ``NodeScheduler.handle`` is the paper's switch over five requests:
 
-    CMDREG  TaskRegistered     creates an entry and a class for a new job, with 1% at first;
+    CMDREG  TaskRegistered     creates an entry and a class for a new job, unscheduled;
                                schedules the job if no job competes with it. A task may
                                register twice: at its launch, and when it comes to MPI.
                                Launchers register, too, before the tasks that they start

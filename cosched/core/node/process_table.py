@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from cosched.core.node.groups import (
-    FILLING_PERCENT,
-    UNSCHEDULED_PERCENT,
+    IDLE_SHARES,
+    PAPER_SHARES,
     Group,
     connected,
     fits,
@@ -168,6 +168,5 @@ class ProcessTable:
     def present_shares(self) -> tuple[Share, ...]:
         """The shares that the scheduled jobs and the groups call for, by key."""
         paper = self.settings.order is Order.PAPER
-        filling = UNSCHEDULED_PERCENT if paper else FILLING_PERCENT
-        percents = share_percents(self.groups, filling)
+        percents = share_percents(self.groups, PAPER_SHARES if paper else IDLE_SHARES)
         return tuple(Share(k, p, self.jobs[k].cpus) for k, p in percents.items())

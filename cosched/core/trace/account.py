@@ -4,7 +4,7 @@ The accounts follow from the steps of the machine, so live steps and a trace giv
 accounts. From its first task's registration to its last task's exit a job is always one of
 
     scheduled     it has its share of the CPUs, nearly all of it
-    unscheduled   it has 1%, or sleeps: another job has the CPUs
+    unscheduled   another job has the CPUs
     suspended     its owner stopped it
     released      its owner released it: it runs at the kernel's normal shares
 

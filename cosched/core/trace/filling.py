@@ -2,7 +2,7 @@
 
 A task that waits for a message or a disk leaves its CPU. In the turn of its job, jobs that
 are not scheduled compute there meanwhile. So the filled time of a turn is the CPU time of
-these jobs above their 1%, which they also get from a job that never waits. It is at most
+these jobs above their share, which they also get from a job that never waits. It is at most
 the time for which the tasks of the scheduled job had no CPU.
 
 CPU times are read at both ends of a turn. A daemon does not read them at each switch: a job
@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from cosched.core.node.groups import FILLING_PERCENT, UNSCHEDULED_PERCENT, fills
 from cosched.core.node.job import JobState
 from cosched.core.node.messages import Job, SetShares
 from cosched.core.units import NS_PER_MS, NS_PER_S
@@ -135,10 +134,12 @@ class Fillings:
         self._accounts: dict[Job, _Account] = {}
         self._turns: dict[Job, _Turn] = {}
         self._rests_until_ns = 0  # no turn is measured before
+        self._shares = SetShares(())
         self._percents: list[int] = []
 
     def step(self, now_ns: int, jobs: Mapping[Job, JobState], shares: SetShares) -> None:
         """Takes over which jobs are scheduled now; call it after each switch."""
+        self._shares = shares
         # Without a change of these, only a turn has gone to another job.
         percents = sorted(percent for _, percent in shares.percents)
         resting = now_ns < self._rests_until_ns and not self._turns
@@ -239,11 +240,13 @@ class Fillings:
             self._accounts[job.key].rests_until_ns = now_ns + REST_NS
             return
         running = [j for j in jobs.values() if j.scheduled and j.mode.takes_part]
+        percents = dict(self._shares.percents)
         fillers = {}
         for key in rivals:
             used_ns = self._cpu_ns(key)
             if used_ns is not None:
-                fillers[key] = _filler(jobs[key], used_ns, job, running)
+                percent = percents.get(key, 0)
+                fillers[key] = _filler(jobs[key], used_ns, job, running, percent)
         width = min(len(job.tasks), len(job.cpus))
         self._turns[job.key] = _Turn(now_ns, own_ns, width, rivals, fillers)
 
@@ -301,13 +304,13 @@ def _rivals(job: JobState, waiting: Iterable[JobState]) -> frozenset[Job]:
 
 
 def _filler(
-    job: JobState, used_ns: int, runs: JobState, running: Iterable[JobState]
+    job: JobState, used_ns: int, runs: JobState, running: Iterable[JobState], percent: int
 ) -> _Filler:
-    """Describes a job that waits while ``runs`` and other jobs of ``running`` have CPUs."""
+    """Describes a job that waits while ``runs`` and other jobs of ``running`` have CPUs.
+    percent: its share meanwhile."""
     wanted = sum(len(job.cpus & other.cpus) for other in running)
     there = len(job.cpus & runs.cpus) / max(wanted, len(job.cpus))
     width = min(len(job.tasks), len(job.cpus))
-    percent = FILLING_PERCENT if fills(job, [runs]) else UNSCHEDULED_PERCENT
     return _Filler(used_ns, width * percent / 100, there)
 
 

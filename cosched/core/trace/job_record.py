@@ -44,7 +44,7 @@ class JobRecord:
     #: the sum of the next four.
     response_s: float
     scheduled_s: float  #: how long it was scheduled, in seconds
-    unscheduled_s: float  #: how long it was at 1%, or asleep, in seconds
+    unscheduled_s: float  #: how long another job had its CPUs, in seconds
     suspended_s: float  #: how long its owner had stopped it, in seconds
     released_s: float  #: how long it had the kernel's normal shares, in seconds
     #: The same for runs of one program with the same arguments and ranks; 0: unknown.

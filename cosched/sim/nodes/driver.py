@@ -3,9 +3,9 @@
 Each node has the live scheduler, a timer and its own clock. Nodes affect each other only
 through the ranks of the jobs (``sim.nodes.ranks``).
 
-Speed of a rank: the scheduled one gets the share of its class, which is 1% less for each
-other job there. An unscheduled one gets 1% while the scheduled job keeps the CPU busy.
-While the scheduled job waits for its peers, the jobs of the node share the CPU equally, if
+Speed of a rank: an unscheduled one has the share of its class while the scheduled job keeps
+the CPU busy: 1% by the paper's order and by strict shares, otherwise nearly nothing. The
+scheduled one has the rest. While the scheduled job waits for its peers, the jobs of the node share the CPU equally, if
 the cluster gives unused time to other jobs.
 
 The launch of a job is work of its ranks. It begins when all have registered, needs no
@@ -41,7 +41,7 @@ from cosched.core.node.messages import (
     TaskRegistered,
     TurnGiven,
 )
-from cosched.core.node.settings import Settings
+from cosched.core.node.settings import Order, Settings
 from cosched.sim.nodes.jobs import SimulatedJob, SimulatedNode
 from cosched.sim.nodes.model import Cluster, Pattern, Program
 from cosched.sim.nodes.ranks import Floats, make_ranks
@@ -50,6 +50,8 @@ from cosched.sim.virtual_time import DECIDE, END, SUBMIT, VirtualTime
 ONE_CPU = frozenset({0})
 #: Far enough in the past that every clock is positive, and no boundary falls on the start.
 EPOCH_NS = 1_000_000_007
+#: The part of a CPU that the kernel's least weight leaves to an unscheduled rank.
+LEAST_PART = 1e-4
 #: Parts of a switch at which decisions take effect.
 GRID = 2
 
@@ -102,6 +104,8 @@ class Coscheduled:
         self._grid_ns = max(1, cluster.switch_ns // GRID)
         self._changes: dict[int, list[tuple[SimulatedJob, int]]] = {}
         self._sharing = np.zeros(cluster.nodes)  # jobs a node
+        by_paper = settings.order is Order.PAPER or not cluster.fills
+        self._trickle = UNSCHEDULED_PERCENT / 100 if by_paper else LEAST_PART
         for job in self.jobs:
             self._engine.at(job.program.submit_ns, SUBMIT, self._submit, job)
 
@@ -342,13 +346,11 @@ class Coscheduled:
     def _speed(self, job: SimulatedJob, busy: np.ndarray) -> Floats:
         here = slice(job.nodes.start, job.nodes.stop)
         sharing = self._sharing[here]
-        trickle = UNSCHEDULED_PERCENT / 100.0
-        unscheduled = np.where(busy[here], trickle, 1.0 / sharing)
+        unscheduled = np.where(busy[here], self._trickle, 1.0 / sharing)
         if not self._cluster.fills:
-            unscheduled[:] = trickle
-        return np.where(
-            job.on, np.maximum(0.5, 1.0 - trickle * (sharing - 1.0)), unscheduled
-        )
+            unscheduled[:] = self._trickle
+        scheduled = np.maximum(0.5, 1.0 - self._trickle * (sharing - 1.0))
+        return np.where(job.on, scheduled, unscheduled)
 
     def _plan_traps(self, job: SimulatedJob) -> None:
         """Plans the request of an unscheduled rank: once an epoch, at a scheduled peer's

@@ -29,11 +29,14 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from cosched.core.node.groups import UNSCHEDULED_PERCENT, is_waiting_share
+from cosched.core.node.groups import is_waiting_share
 from cosched.linux.cgroups.inplace.job_groups import Group
 
 # An unscheduled job may get this many times its share before a quota bounds it.
 _TOLERANCE = 2.0
+# The share of an unscheduled job, whatever the order: an engine's weights are too coarse
+# for less.
+_LEAST_PERCENT = 1
 
 
 class Part(NamedTuple):
@@ -126,7 +129,7 @@ def level_weights(
             weights[group] = standing[group]
             continue
         width = sum(part.unscheduled_width for part in inside[group])
-        wanted = density * width * UNSCHEDULED_PERCENT / 100
+        wanted = density * width * _LEAST_PERCENT / 100
         weights[group] = min(standing[group], max(low, math.ceil(wanted)))
         if weights[group] > _TOLERANCE * wanted:
             heavy |= {part.job for part in inside[group]}
@@ -154,4 +157,4 @@ def quota_us(part: Part, period_us: int, *, strict: bool) -> int | None:
         width = part.width
     else:
         width = part.unscheduled_width
-    return math.ceil(part.percent * width * period_us / 100)
+    return math.ceil(max(part.percent, _LEAST_PERCENT) * width * period_us / 100)
