@@ -51,7 +51,10 @@ class Nodes:
 
         def stands_as_wanted():
             states = {proc.state(pid) for pid in self.processes(number)} - {None, "Z"}
-            return states == {"T"} if stands else states and "T" not in states
+            if not stands:
+                return states and "T" not in states
+            # A shell waits in state D for a child that stopped before it ran a program.
+            return "T" in states and states <= {"T", "D"}
 
         self.rig.until(stands_as_wanted, f"job {number} stands: {not stands}")
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from cosched.core.node.groups import Group, connected, share_percents
+from cosched.core.node.groups import PAPER_SHARES, Group, connected, share_percents
 from cosched.core.node.job import JobState
 from cosched.core.node.machine import NodeScheduler
 from cosched.core.node.messages import Mode, SetShares
@@ -50,7 +50,7 @@ class Node:
         return self.used_ns.get(job)
 
     def step(self):
-        percents = share_percents(map(Group, connected(self._taking_part())), 1)
+        percents = share_percents(map(Group, connected(self._taking_part())), PAPER_SHARES)
         self.fillings.step(self.now_ns, self.jobs, SetShares(tuple(percents.items())))
 
     def _taking_part(self):

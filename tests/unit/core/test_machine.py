@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import pytest
 
@@ -36,7 +37,7 @@ from cosched.core.node.messages import (
     UseRead,
 )
 from cosched.core.node.need import Use
-from cosched.core.node.settings import Settings
+from cosched.core.node.settings import Order, Settings
 from cosched.core.node.slices.free import PRECEDENCE
 from cosched.core.units import NS_PER_MS, NS_PER_S
 from tests.unit.core.machine_node import ALIGNED, FREE, Node
@@ -52,12 +53,24 @@ def two_jobs():
     return node
 
 
-def test_first_job_runs_and_later_ones_have_one_percent():
+PAPER = replace(FREE, order=Order.PAPER)
+
+
+def test_later_jobs_have_one_percent_by_the_order_of_the_paper():
+    node = Node(PAPER)
+    for job in "abc":
+        node.register(job)
+    assert node.shares == {"a": 98, "b": 1, "c": 1}
+    node.send(TaskExited, job="c", task=ord("c"))
+    assert node.shares == {"a": 99, "b": 1}
+
+
+def test_first_job_runs_and_later_ones_have_no_share():
     node = Node()
     for job in "abc":
         node.register(job)
     assert node.running == {"a"}
-    assert node.shares == {"a": 98, "b": 1, "c": 1}
+    assert node.shares == {"a": 100, "b": 0, "c": 0}
     assert {job: on for job, (_, on) in node.published.items()} == {
         "a": True,
         "b": False,
@@ -94,14 +107,6 @@ def test_cmdout_of_last_task_schedules_the_next_job():
     assert node.running == {"b"}
     assert node.members == {"b": {ord("b")}}
     assert node.shares == {"b": 100}
-
-
-def test_cmdout_of_unscheduled_job_frees_its_percent():
-    node = Node()
-    for job in "abc":
-        node.register(job)
-    node.send(TaskExited, job="c", task=ord("c"))
-    assert node.shares == {"a": 99, "b": 1}
 
 
 def test_cmdcsw_schedules_job_with_least_cpu_time():
@@ -390,7 +395,7 @@ def test_jobs_that_fit_side_by_side_take_no_turns():
     assert node.shares == {"a": 100, "b": 100}
     node.register("c", 7, cpus)
     assert node.running == {"a", "b"}
-    assert node.shares == {"a": 99, "b": 99, "c": 1}
+    assert node.shares == {"a": 100, "b": 100, "c": 0}
     node.send(SliceEnded, after_ns=NS_PER_S)
     assert "c" in node.running
     assert len(node.running) == 2
@@ -405,11 +410,11 @@ def test_64_jobs_side_by_side_have_more_than_a_waiting_one():
         node.register(job, number + 1, cpus)
     assert node.shares == dict.fromkeys(names, 100)
     node.register("one-more", 65, cpus)
-    assert node.shares == {**dict.fromkeys(names, 99), "one-more": 1}
+    assert node.shares == {**dict.fromkeys(names, 100), "one-more": 0}
 
 
 def test_scheduled_job_has_half_beside_many_waiting_jobs():
-    node = Node()
+    node = Node(PAPER)
     for number in range(71):
         node.register(f"j{number:02}", number + 1, frozenset({0}))
     (running,) = node.running

@@ -217,12 +217,13 @@ class NodeMachine(RuleBasedStateMachine):
         if part:
             assert set(self.node.shares) == {job.key for job in part}
         for group in connected(part):
+            paper = self.node.machine.settings.order is Order.PAPER
             leaves = any(job.scheduled and mostly_waits(job.need) for job in group)
-            fills = leaves and self.node.machine.settings.order is not Order.PAPER
+            fills = leaves and not paper
             waiting = [job for job in group if not job.scheduled]
             filling = [job for job in waiting if fills and not mostly_waits(job.need)]
             each = max(1, 10 // max(1, len(filling)))
-            low = {job.key: each if job in filling else 1 for job in waiting}
+            low = {job.key: each if job in filling else int(paper) for job in waiting}
             for job in group:
                 assert self.node.shared[job.key] == job.cpus
                 share = low.get(job.key, 100 - sum(low.values()))

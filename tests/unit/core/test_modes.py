@@ -50,7 +50,7 @@ def test_suspended_job_is_frozen_and_the_next_one_runs():
     assert published(commands, "a") == [(False, Cause.SUSPENDED)]
     assert published(commands, "b") == [(True, Cause.FREED)]
     assert node.frozen == {"a": {ord("a")}}
-    assert node.shares == {"b": 99, "c": 1}
+    assert node.shares == {"b": 100, "c": 0}
     assert turns(node, 4) == ["c", "b", "c", "b"]
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosched.core.node.groups import FILLING_PERCENT, UNSCHEDULED_PERCENT
+from cosched.core.node.groups import FILLING_PERCENT
 from cosched.core.node.knowledge import Expectation
 from cosched.core.node.messages import SliceEnded, TaskExited, UseRead
 from cosched.core.node.need import (
@@ -136,10 +136,9 @@ def test_jobs_that_compute_fill_the_waits_before_others_that_wait():
         node.machine.jobs[job].need = 40
     node.machine.jobs["computes"].need = 100
     node.read(1, waits=0.6)
-    low = UNSCHEDULED_PERCENT + FILLING_PERCENT
     assert node.shares == {
-        "waits": 100 - low,
-        "waits_too": UNSCHEDULED_PERCENT,
+        "waits": 100 - FILLING_PERCENT,
+        "waits_too": 0,
         "computes": FILLING_PERCENT,
     }
 
@@ -155,10 +154,7 @@ def test_no_job_fills_one_that_computes():
     node = Waiting(computes=5, other=60)
     node.machine.jobs["computes"].need = node.machine.jobs["other"].need = 100
     node.read(1)
-    assert node.shares == {
-        "computes": 100 - UNSCHEDULED_PERCENT,
-        "other": UNSCHEDULED_PERCENT,
-    }
+    assert node.shares == {"computes": 100, "other": 0}
 
 
 def test_like_jobs_share_a_need():
