@@ -1,7 +1,6 @@
 """Asks a program to predict the time of an iteration, for some numbers of nodes.
 
-The same is in ``native/prediction.c``. All numbers up to 16 nodes are asked for, and above
-them each is a quarter larger than the one before.
+The same is in ``native/prediction.c``.
 """
 
 from __future__ import annotations
@@ -10,28 +9,14 @@ import math
 from collections.abc import Callable
 from numbers import Real
 
-from cosched.core.cluster.resizing.records import PREDICTED_MOST
+from cosched.core.cluster.resizing.asked_sizes import asked_sizes
 from cosched.core.units import NS_PER_S
 
 #: Returns the predicted time of an iteration with this many nodes, in seconds.
 Predict = Callable[[int], float]
 
-#: Up to this number of nodes if the job has no ideal.
-OPEN_NODES = 4096
-_ALL_UP_TO = 16
 #: No iteration takes longer, in s: a hundred years.
 _LONGEST_S = 3.2e9
-
-
-def sizes(minimum: int, ideal: int | None) -> list[int]:
-    """Returns the numbers of nodes to ask for, from the minimum to the ideal."""
-    most = max(minimum, OPEN_NODES) if ideal is None else ideal
-    found: list[int] = []
-    size = minimum
-    while size < most and len(found) < PREDICTED_MOST - 1:
-        found.append(size)
-        size += 1 if size < _ALL_UP_TO else size // 4
-    return [*found, most]
 
 
 def ask(
@@ -40,7 +25,7 @@ def ask(
     """Returns the predicted times by number of nodes, in ns; or, in one line, why the
     prediction cannot be used. Never raises."""
     points = []
-    for size in sizes(minimum, ideal):
+    for size in asked_sizes(minimum, ideal):
         try:
             time_s = predict(size)
         except Exception as error:  # noqa: BLE001 - whatever the program's function raises

@@ -1,6 +1,9 @@
 """A malleable program in which a rank is killed in a phase of a change, or does not leave.
 
 python dying_program.py PHASE STOP_FILE
+
+With PHASE "stays" a rank that leaves goes on until it gets SIGTERM, and with "resists" until
+it is killed. At its end rank 0 writes the sum of the rows, 66.
 """
 
 import os
@@ -44,12 +47,17 @@ def main():
             if job.comm.bcast(STOP.exists()):
                 break
             time.sleep(0.02)
+        total = job.comm.allreduce(block.sum())
+        if job.rank == 0:
+            print(f"{job.size} ranks, sum {total:.0f}")
 
 
 if __name__ == "__main__":
     try:
         main()
     except SystemExit:
-        if PHASE == "stays":
+        if PHASE == "resists":
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        if PHASE in ("stays", "resists"):
             signal.pause()
         raise

@@ -19,6 +19,7 @@ into a page, between the lines <!-- PART: begin --> and <!-- PART: end -->.
 
 --log FILE...: Figures 5 to 8 instead, the models fitted to these logs beside the logs.
 --shares as well: the logs themselves instead, with 0 to 100% malleable jobs.
+--predictions: what the queue knows of run times, instead (10 streams).
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from pathlib import Path
 
 from benchmarks.experiment import Bench, in_one_line, positive, simulate, write_json
 from benchmarks.experiments.claims import Claim, claims_table
-from benchmarks.experiments.malleable import shares
+from benchmarks.experiments.malleable import predictions, shares
 from benchmarks.experiments.malleable.claims import CLAIMS, claims_of
 from benchmarks.experiments.malleable.figures import draw
 from benchmarks.experiments.malleable.log_figures import claims_of as claims_of_log
@@ -68,6 +69,8 @@ CHOSEN_LOAD, CHOSEN_COUNT = 0.7, 300
 #: The figures of streams of users' jobs, which have no load of their own.
 USERS_FIGURES = ("fig15", "fig16", "table3")
 FULL, QUICK = (100, 10_000), (2, 500)
+#: Streams for what the queue knows.
+KNOWN_STREAMS = 10
 
 
 def parse(words: Sequence[str] | None) -> argparse.Namespace:
@@ -86,9 +89,11 @@ def parse(words: Sequence[str] | None) -> argparse.Namespace:
     load = f"of system-centric streams (default {SYSTEM_LOAD})"
     add("--load", type=float, default=SYSTEM_LOAD, help=load)
     bench.add_page()
-    add("--part", help="of that page (default malleable, with -given, -logs or -shares)")
+    endings = "-given, -logs, -shares or -predictions"
+    add("--part", help=f"of that page (default malleable, with {endings})")
     add("--log", type=Path, nargs="+", default=[], help="logs for Figures 5 to 8")
     add("--shares", action="store_true", help="the logs with some malleable jobs")
+    add("--predictions", action="store_true", help="what the queue knows of run times")
     options = bench.parse(words)
     known = GIVEN if options.given else tuple(CLAIMS)
     options.figures = options.figures or list(known)
@@ -97,8 +102,11 @@ def parse(words: Sequence[str] | None) -> argparse.Namespace:
             bench.error(f"'{name}' is none of {', '.join(known)}")
     if options.shares and not options.log:
         bench.error("--shares is about logs; name some with --log")
+    if options.predictions and options.log:
+        bench.error("--predictions is about streams; it takes no --log")
     logs = "-shares" if options.shares else "-logs"
     kind = logs if options.log else "-given" if options.given else ""
+    kind = "-predictions" if options.predictions else kind
     options.part = options.part or f"malleable{kind}"
     return options
 
@@ -149,6 +157,10 @@ def main(words: Sequence[str] | None = None) -> None:
         if options.shares:
             runs = shares.runs_of(options.log)
             text = shares.table_of(outcomes_of(options, runs))
+        elif options.predictions:
+            repeat, count = options.repeat or KNOWN_STREAMS, options.count or FULL[1]
+            runs = predictions.runs_of(repeat, count)
+            text = predictions.table_of(outcomes_of(options, runs))
         else:
             text, claims = fit_logs(options) if options.log else carry_on(options)
         (options.out / f"{options.part}.md").write_text(text)

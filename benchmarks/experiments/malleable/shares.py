@@ -2,7 +2,8 @@
 
 Zojer, Posner and Özden (2026, ElastiSim; logs of Cori, Eagle and Theta) compare shares of 0
 to 100% malleable jobs. Here a job that is malleable may have from half of its size in the
-log, and at most that size, or twice as much. The plans are first come first served with
+log, and at most that size, or twice as much. It may prefer its size in the log: then it grows
+beyond that only while no job waits; or it never has less. The plans are first come first served with
 sizes that change (``even-fr``, as in Weissman et al.), and EASY with sizes that change
 (``even-easy``). Both compare with the rigid log under fcfs and under EASY. Run times are
 known and linear, and changes are free.
@@ -28,8 +29,10 @@ from cosched.tables import markdown
 
 HOUR = 3600
 SHARES = (20, 40, 60, 80, 100)
-MOST = (100, 200)  # the ideal, in percent of the size in the log
-MINIMUM = 50
+WHOLE = 100
+#: The least, the preferred and the greatest size of malleable jobs, in percent of that in the
+#: log; None: the greatest one.
+SIZES = ((50, None, WHOLE), (50, None, 200), (50, WHOLE, 200), (WHOLE, WHOLE, 200))
 RIGID = ("ideal-only", "ideal-easy")
 PLANS = ("even-fr", "even-easy")
 #: Which jobs are malleable is drawn so often.
@@ -40,16 +43,16 @@ def runs_of(logs: Iterable[Path]) -> list[MalleableRun]:
     """Returns the runs of each log: the rigid one first, then all draws."""
     runs = []
     for path in logs:
-        rigid = cases_of(RIGID, [None], [MINIMUM], [0])
-        runs.append(MalleableRun(_source(path, MOST[0]), "linear", Control(), rigid))
-        for most in MOST:
-            cases = cases_of(PLANS, [None], [MINIMUM], SHARES)
-            run = MalleableRun(_source(path, most), "linear", Control(), cases)
-            runs += repeated(run, DRAWS)
+        rigid = cases_of(RIGID, [None], [WHOLE], [0])
+        runs.append(MalleableRun(_source(path, WHOLE), "linear", Control(), rigid))
+        for least, preferred, most in SIZES:
+            cases = cases_of(PLANS, [None], [least], SHARES)
+            source = _source(path, most, preferred)
+            runs += repeated(MalleableRun(source, "linear", Control(), cases), DRAWS)
     return runs
 
 
-def _source(path: Path, most: int) -> Source:
+def _source(path: Path, most: int, preferred: int | None = None) -> Source:
     return Source(
         name=str(path),
         count=0,
@@ -58,6 +61,7 @@ def _source(path: Path, most: int) -> Source:
         machine=None,
         strict=False,
         most=most,
+        preferred=preferred,
     )
 
 
@@ -74,21 +78,23 @@ def _table(name: str, outcomes: Sequence[MalleableOutcome]) -> str:
     by_queue = dict(zip(RIGID, rigid.figures, strict=True))
     easy = by_queue["ideal-easy"]
     rows = [
-        ("0%", "100%", f"rigid, {'fcfs' if queue == 'ideal-only' else 'EASY'}",
+        ("0%", "100%", "", "100%",
+         f"rigid, {'fcfs' if queue == 'ideal-only' else 'EASY'}",
          *_cells([figures], easy))
         for queue, figures in by_queue.items()
     ]  # fmt: skip
-    for most, plan, share in product(MOST, PLANS, SHARES):
+    for (least, preferred, most), plan, share in product(SIZES, PLANS, SHARES):
         found = [
             figures
             for outcome in outcomes[1:]
-            if outcome.run.source.most == most
+            if (outcome.run.source.preferred, outcome.run.source.most) == (preferred, most)
             for case, figures in zip(outcome.run.cases, outcome.figures, strict=True)
-            if (case.policy, case.share) == (plan, share)
+            if (case.percent, case.policy, case.share) == (least, plan, share)
         ]
-        rows.append((f"{share}%", f"{most}%", plan, *_cells(found, easy)))
+        sizes = (f"{least}%", "" if preferred is None else f"{preferred}%", f"{most}%")
+        rows.append((f"{share}%", *sizes, plan, *_cells(found, easy)))
     jobs, nodes = rigid.figures[0]["jobs"], rigid.nodes
-    head = ("malleable", "ideal", "plan", "wait, h", "total, h")
+    head = ("malleable", "least", "preferred", "most", "plan", "wait, h", "total, h")
     changes = ("wait", "total", "makespan")
     log = "-".join(log_name(Path(name)).split("-")[:3])
     title = f"{log}: {jobs:,.0f} jobs, {nodes:,} nodes"

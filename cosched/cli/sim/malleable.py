@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from itertools import groupby
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import click
@@ -25,8 +26,10 @@ from cosched.core.cluster.queue.sizes.execution import EXECUTIONS
 from cosched.core.cluster.queue.sizes.settings import Control
 from cosched.core.cluster.queue.sizes.suspension import Suspension
 from cosched.core.decoding import is_whole, parse_integer
+from cosched.core.errors import CoschedError
 from cosched.sim.cells import duration, left_out
 from cosched.sim.logs.log_models import MODELS
+from cosched.sim.malleable.courses import FIT_WORD, KNOWN_WORD, knowledge_of
 from cosched.sim.malleable.jobs import TEMPLATES
 from cosched.sim.malleable.malleable_runs import (
     Case,
@@ -43,6 +46,8 @@ from cosched.tables import table
 
 HEAD = ("policy", "wait", "run", "total", "jobs/h", "harvests", "success")
 ALIGN = "<>>>>>>"
+#: What the queue knows, as a title has it.
+_KNOWS = MappingProxyType({KNOWN_WORD: "", FIT_WORD: ", run times fitted"})
 Figures: TypeAlias = dict[Case, dict[str, float]]
 
 HELP = f"""\
@@ -79,6 +84,8 @@ Examples:
   cosched sim malleable sdsc --policy even-fr,even-fq --degree 3,9,none
   cosched sim malleable mixed --beta 0.25 --traces 4 --out mixed.json
   cosched sim malleable KTH.swf.gz --malleable 0,20,100 --policy even-easy
+  cosched sim malleable KTH.swf.gz --ideal 200 --preferred 100 --policy even-easy
+  cosched sim malleable ge --worth 1 --predict fit,0%,10%
 """
 
 
@@ -90,6 +97,13 @@ def _degree(word: str, what: str) -> int | None:
 
 def _percent(word: str, what: str) -> int:
     return whole(1, 100)(word.removesuffix("%"), what)  # type: ignore[no-any-return]
+
+
+def _knowledge(word: str, what: str) -> str:
+    try:
+        return knowledge_of(word).name
+    except CoschedError as error:
+        raise click.BadParameter(f"{error}.") from None
 
 
 def _share(word: str, what: str) -> int:
@@ -132,6 +146,18 @@ class Malleable(Command):
         default=100,
         metavar="P",
         help="Ideal of malleable jobs, in percent of their size in the log.",
+    )
+    preferred: int | None = option(
+        type=click.IntRange(1),
+        metavar="P",
+        help="Size beyond which jobs grow only while none waits, in percent of that in the "
+        "log.  [default: the ideal]",
+    )
+    predict: tuple[str, ...] = option(
+        type=several("WORD,...", _knowledge),
+        default=KNOWN_WORD,
+        help="What the queue knows of run times: known, fit (what it measures), or P%: "
+        "what programs predict, off by up to P percent.",
     )
     execution: str = option(
         type=click.Choice(list(EXECUTIONS)),
@@ -192,6 +218,7 @@ class Malleable(Command):
             strict=self.strict,
             load=self.load,
             most=self.most,
+            preferred=self.preferred,
         )
 
     def run(self) -> None:
@@ -199,7 +226,9 @@ class Malleable(Command):
         for name in self.sources:
             if self.load is not None and not self.source(name).modelled:
                 raise click.UsageError(f"--load: {name} is not a model of a log.")
-        cases = cases_of(self.policies, self.degrees, self.percents, self.shares)
+        cases = cases_of(
+            self.policies, self.degrees, self.percents, self.shares, self.predict
+        )
         suspension = None
         if self.suspend_ns is not None:
             suspension = Suspension(self.suspend_ns, self.suspend_limit)
@@ -252,10 +281,11 @@ def _document(outcome: MalleableOutcome, traces: int, figures: Figures) -> dict[
 def render(title: str, figures: Mapping[Case, Mapping[str, float]]) -> str:
     """Returns a block for each minimum; ends with a newline."""
     blocks = [f"{title}\n"]
-    parts = groupby(figures, key=lambda case: (case.percent, case.share))
-    for (percent, share), cases in parts:
+    parts = groupby(figures, key=lambda case: (case.percent, case.share, case.predict))
+    for (percent, share, predict), cases in parts:
         some = "" if share == 100 else f", {share}% of the jobs malleable"
-        lines = [f"minimum {percent}% of the ideal{some}"]
+        knows = _KNOWS.get(predict, f", predictions off by up to {predict}")
+        lines = [f"minimum {percent}% of the ideal{some}{knows}"]
         lines += table(HEAD, (_cells(case, figures[case]) for case in cases), ALIGN)
         blocks.append("\n".join(lines) + "\n")
     return "\n".join(blocks)

@@ -1,8 +1,7 @@
 """Drives the queue with a stream of malleable jobs, in virtual time.
 
-The model of execution is that of ``core.cluster.queue.sizes``: it describes the jobs fully,
-so each job ends when the queue expects its end, and each change has the expected cost.
-Resizing a job changes its end. The end on
+Each change has the cost that the queue expects. Unless it knows less (``courses``), each job
+ends when the queue expects it, too. Resizing a job changes its end. The end on
 the heap may therefore be out of date: one that comes too early is put off, one that comes
 too late is ignored. As in the paper, a decision follows each arrival and each end.
 
@@ -17,7 +16,10 @@ from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from cosched.core.cluster.queue.machine import QueueMachine
+from cosched.core.cluster.queue.nodes import count
 from cosched.core.cluster.queue.order import FCFS
 from cosched.core.cluster.queue.places.elastic import Elastic
 from cosched.core.cluster.queue.plans.malleable import Malleable, SizeCounts
@@ -36,8 +38,16 @@ from cosched.core.cluster.queue.queue_events import (
     SuspendJob,
     Ticked,
 )
+from cosched.core.cluster.queue.sizes.execution import linear
 from cosched.core.cluster.queue.sizes.malleable_job import MalleableJob
 from cosched.core.cluster.queue.sizes.settings import SizePolicy
+from cosched.sim.malleable.courses import (
+    KNOWN,
+    AsExpected,
+    Courses,
+    Knowledge,
+    OwnCourses,
+)
 from cosched.sim.virtual_time import END, NEVER, VirtualTime, submit_in_order
 
 
@@ -53,10 +63,17 @@ class MalleableSchedule:
 
 
 class MalleableDomain:
-    """Feeds a stream of jobs to a queue. A job's number is its place in the stream."""
+    """Feeds a stream of jobs to a queue. A job's number is its place in the stream.
+
+    jobs: as the queue takes them. courses: when they end; None: when the queue expects it.
+    """
 
     def __init__(
-        self, engine: VirtualTime, jobs: Sequence[MalleableJob], queue: QueueMachine
+        self,
+        engine: VirtualTime,
+        jobs: Sequence[MalleableJob],
+        queue: QueueMachine,
+        courses: Courses | None = None,
     ) -> None:
         assert isinstance(queue.planner, Malleable)
         self.schedule = MalleableSchedule(
@@ -70,6 +87,7 @@ class MalleableDomain:
         self._jobs = jobs
         self._queue = queue
         self._running = queue.planner.running
+        self._courses = courses or AsExpected(queue.planner)
         self._planned_ns = array("q", [NEVER]) * len(jobs)  # the earliest on the heap
         submit_in_order(engine, self.schedule.submit_ns, self._submit)
 
@@ -97,23 +115,28 @@ class MalleableDomain:
             changing = False
             for command in queue.handle(Ticked(now_ns)):
                 if isinstance(command, StartJob):
-                    self._start(command)
+                    changing |= self._start(command)
                 elif isinstance(command, ResizeJob):
                     self._resize(command)
                     changing = True
                 elif isinstance(command, SuspendJob):
                     self._planned_ns[command.number] = NEVER  # its end is not known
+                    self._courses.suspended(command.number)
                     queue.handle(JobSuspended(now_ns, command.number))
                     changing = True
                 elif isinstance(command, ContinueJob):
                     queue.handle(JobContinued(now_ns, command.number))
+                    self._courses.continued(command.number)
                     self._plan_end(command.number)
                     changing = True
 
-    def _start(self, command: StartJob) -> None:
+    def _start(self, command: StartJob) -> bool:
+        """Starts a job; returns whether the queue decides again."""
         place = command.job.number
         self.schedule.start_ns[place] = self._engine.now_ns
+        reported = self._courses.started(place, count(command.nodes))
         self._plan_end(place)
+        return reported
 
     def _resize(self, command: ResizeJob) -> None:
         place = command.number
@@ -121,10 +144,11 @@ class MalleableDomain:
         assert before is not None
         now_ns = self._engine.now_ns
         self._queue.handle(ResizeDone(now_ns, place, command.nodes, before.cost_ns))
+        self._courses.resized(place, count(command.nodes), before.cost_ns)
         self._plan_end(place)
 
     def _plan_end(self, place: int) -> None:
-        end_ns = self._running[place].end_ns
+        end_ns = self._courses.end_ns(place)
         self.schedule.end_ns[place] = end_ns
         planned_ns = self._planned_ns[place]
         if planned_ns == NEVER or end_ns < planned_ns:
@@ -133,11 +157,25 @@ class MalleableDomain:
 
 
 def simulate(
-    jobs: Sequence[MalleableJob], nodes: int, sizes: SizePolicy, plan: type[Planner]
+    jobs: Sequence[MalleableJob],
+    nodes: int,
+    sizes: SizePolicy,
+    plan: type[Planner],
+    knowledge: Knowledge = KNOWN,
+    seed: int = 0,
 ) -> MalleableSchedule:
-    """Runs a stream of jobs, sorted by submission, on a machine of ``nodes`` nodes."""
+    """Runs a stream of jobs, sorted by submission, on a machine of ``nodes`` nodes.
+
+    knowledge: what the queue knows of the jobs' run times. seed: draws the errors of
+    predictions.
+    """
     engine = VirtualTime()
     queue = QueueMachine(Elastic(((0, nodes - 1),)), Policy(FCFS, plan, sizes))
-    domain = MalleableDomain(engine, jobs, queue)
+    if knowledge.is_full:
+        domain = MalleableDomain(engine, jobs, queue)
+    else:
+        courses = OwnCourses(engine, queue, jobs, knowledge, seed)
+        plain = [replace(job, execution=linear) for job in jobs]  # as in a domain
+        domain = MalleableDomain(engine, plain, queue, courses)
     engine.run(lambda: None)
     return domain.schedule

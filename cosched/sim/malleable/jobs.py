@@ -34,22 +34,27 @@ def malleable(
     share: int = 100,
     most: int = 100,
     seed: int = 0,
+    *,
+    preferred: int | None = None,
 ) -> list[MalleableJob]:
     """Returns the jobs of a log. Resizing them costs nothing: logs do not give a cost.
 
     share: the percentage of the jobs that are malleable, drawn by the seed; one that is
     malleable at a share is so at each greater one. Rigid jobs have their size in the log.
     most: the ideal of malleable jobs, as a percentage of that size, and at most the
-    machine; a job's work stays what it is at its size in the log.
+    machine; a job's work stays what it is at its size in the log. preferred: the preferred
+    size, as a percentage of the same; None: the ideal.
     """
     rows = zip(log.size, log.run_ns, log.submit_ns, strict=True)
     chance = Random(f"malleable {seed}")  # not the numbers that drew a model's sizes
     jobs = []
     for place, (size, run_ns, submit_ns) in enumerate(rows):
         least = ideal = size
+        prefers = 0
         if chance.random() * 100 < share:
             least = minimum_of(size, percent)
             ideal = max(least, min(log.machine, size * most // 100))
+            prefers = 0 if preferred is None else max(1, size * preferred // 100)
         jobs.append(
             MalleableJob(
                 place,
@@ -57,6 +62,7 @@ def malleable(
                 max(1, round(run_ns / execution(size, ideal))),
                 submit_ns,
                 minimum=least,
+                preferred=prefers,
                 execution=execution,
             )
         )

@@ -15,6 +15,7 @@ from cosched.documents import read_json
 from cosched.sim.logs.fit import generate_like, model_of
 from cosched.sim.logs.log_models import MODELS
 from cosched.sim.logs.swf import Log, read_swf
+from cosched.sim.malleable.courses import KNOWN_WORD, knowledge_of
 from cosched.sim.malleable.driver import MalleableSchedule
 from cosched.sim.malleable.jobs import TEMPLATES, malleable, users_jobs
 from cosched.sim.malleable.policies import (
@@ -43,6 +44,8 @@ class Source:
     strict: bool  #: the first bad line of a log is an error
     load: float | None = None  #: the load of a model of a log; None: its own
     most: int = 100  #: ideal of a malleable job in a log, in percent of its size there
+    #: Its preferred size, in percent of its size in the log; None: its ideal.
+    preferred: int | None = None
 
     @property
     def generated(self) -> bool:
@@ -82,7 +85,9 @@ class Source:
                 model = model.at_load(self.load)
             log = generate_like(model, self.count, self.seed, self.machine)
         kind = EXECUTIONS[execution]
-        jobs = malleable(log, percent, kind, share, self.most, self.seed)
+        jobs = malleable(
+            log, percent, kind, share, self.most, self.seed, preferred=self.preferred
+        )
         return jobs, log.machine
 
     def skipped_lines(self) -> dict[str, int]:
@@ -103,6 +108,7 @@ class Case:
     degree: int | None
     percent: int  #: a job's least size, as a percentage of that in the log
     share: int = 100  #: the percentage of the jobs that are malleable; Table 1's all are
+    predict: str = KNOWN_WORD  #: what the queue knows of run times, a word of courses.py
 
     @property
     def label(self) -> str:
@@ -159,7 +165,14 @@ def carry_out(run: MalleableRun, progress: Progress = no_progress) -> MalleableO
         for case in run.cases:
             if (case.percent, case.share) == (percent, share):
                 schedule = run_stream(
-                    jobs, nodes, case.policy, case.degree, run.control, run.suspension
+                    jobs,
+                    nodes,
+                    case.policy,
+                    case.degree,
+                    run.control,
+                    run.suspension,
+                    knowledge_of(case.predict),
+                    run.source.seed,
                 )
                 found[case] = figures(schedule)
                 for name, reference in references.items():
@@ -173,15 +186,17 @@ def cases_of(
     degrees: Sequence[int | None],
     percents: Sequence[int],
     shares: Sequence[int] = (100,),
+    predict: Sequence[str] = (KNOWN_WORD,),
 ) -> tuple[Case, ...]:
     """Returns every combination that makes a difference.
 
     A baseline has no degree of multiprogramming.
     """
     cases = [
-        Case(policy, degree if policy in HARVESTING else None, percent, share)
+        Case(policy, degree if policy in HARVESTING else None, percent, share, word)
         for percent in percents
         for share in shares
+        for word in predict
         for policy in policies
         for degree in degrees
     ]
@@ -190,8 +205,11 @@ def cases_of(
 
 def repeated(run: MalleableRun, traces: int) -> list[MalleableRun]:
     """Returns the run with several seeds; a run of a log comes once, if all of its jobs or
-    none are malleable."""
-    if not run.source.generated and all(case.share in (0, 100) for case in run.cases):
+    none are malleable, and no program predicts."""
+    drawn = any(
+        case.share not in (0, 100) or knowledge_of(case.predict).off for case in run.cases
+    )
+    if not run.source.generated and not drawn:
         return [run]
     seeds = range(run.source.seed, run.source.seed + traces)
     return [replace(run, source=replace(run.source, seed=seed)) for seed in seeds]

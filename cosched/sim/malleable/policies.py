@@ -31,6 +31,7 @@ from cosched.core.cluster.queue.sizes.suspension import Suspension
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 from cosched.sim.logs.workload import Estimates, Workload
+from cosched.sim.malleable.courses import KNOWN, Knowledge
 from cosched.sim.malleable.driver import MalleableSchedule, simulate
 from cosched.sim.queue.metrics import column
 from cosched.sim.queue.queue_runs import simulate as simulate_queue
@@ -88,12 +89,15 @@ def run_stream(
     degree: int | None = None,
     control: Control = Control(),  # noqa: B008  (frozen)
     suspension: Suspension | None = None,
+    knowledge: Knowledge = KNOWN,
+    seed: int = 0,
 ) -> MalleableSchedule:
-    """Runs jobs, sorted by submission and numbered by place, under a policy."""
+    """Runs jobs, sorted by submission and numbered by place, under a policy. knowledge:
+    what it knows of their run times. seed: draws the errors of predictions."""
     if name not in QUEUES:
         plan = Easy if name in BACKFILLING else InOrder
         sizes = policy_of(name, degree, control, suspension)
-        return simulate(jobs, nodes, sizes, plan)
+        return simulate(jobs, nodes, sizes, plan, knowledge, seed)
     stream = Workload("stream", nodes)
     for job in jobs:
         run_ns = job.walltime_ns

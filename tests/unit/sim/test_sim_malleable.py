@@ -218,6 +218,7 @@ def test_control_options_have_effect(capsys):
         (["malleable", "sdsc", "--minimum", "0"], "'0' is not a whole number"),
         (["malleable", "sdsc", "--minimum", "half"], "'half' is not a whole number"),
         (["malleable", "sdsc", "--protect", "soon"], "'soon' is not a duration"),
+        (["malleable", "sdsc", "--predict", "guess"], "'guess' is neither known, fit nor"),
         (["malleable", "absent.swf"], "absent.swf: cannot be read"),
         (["malleable", "kth"], "kth: neither a file nor one of sdsc, ctc, sten, ge"),
         (["malleable", "absent.json"], "absent.json: cannot be read"),
@@ -369,10 +370,14 @@ def test_logs_may_have_some_malleable_jobs(folder, tmp_path, capsys):
     assert text in page.read_text()
     assert text.startswith("made: 300 jobs, 32 nodes\n")
     rows = [line.split(" | ") for line in text.splitlines()[4:]]
-    assert len(rows) == 2 + 2 * 2 * 5
-    assert (rows[1][2], rows[1][5]) == ("rigid, EASY", "+0%")
-    waits = {(row[0], row[1], row[2]): float(row[3]) for row in rows}
-    assert waits["| 100%", "100%", "even-easy"] <= waits["| 0%", "100%", "rigid, EASY"]
+    assert len(rows) == 2 + 4 * 2 * 5
+    assert (rows[1][4], rows[1][7]) == ("rigid, EASY", "+0%")
+    waits = {tuple(row[:5]): float(row[5]) for row in rows}
+    rigid = waits["| 0%", "100%", "", "100%", "rigid, EASY"]
+    assert waits["| 100%", "50%", "", "100%", "even-easy"] <= rigid
+    totals = {tuple(row[:5]): float(row[6]) for row in rows}
+    kept = totals["| 100%", "100%", "100%", "200%", "even-easy"]
+    assert kept < totals["| 0%", "100%", "", "100%", "rigid, EASY"]
     with pytest.raises(SystemExit):
         experiment.main(["--shares", "--out", str(tmp_path)])
 
@@ -399,6 +404,54 @@ def test_a_job_may_grow_beyond_its_size_in_the_log():
         assert job.minimum == minimum_of(size, 50)
         assert job.size == min(64, 2 * size)
         assert job.size * job.walltime_ns == pytest.approx(size * run_ns, rel=1e-6)
+
+
+def test_a_job_may_prefer_its_size_in_the_log():
+    log = generate_like(SDSC, 300, 0, 64)
+    plain, prefer = (malleable(log, 50, linear, 60, 200, preferred=p) for p in (None, 100))
+    assert {job.preferred for job in plain} == {0}
+    for job, size in zip(prefer, log.size, strict=True):
+        assert job.preferred in (0, size)
+        assert (job.preferred == 0) == (job.minimum == job.size and size < 64)
+
+
+def test_preferred_sizes_on_the_command_line(folder, capsys):
+    words = ["--policy", "even-fr", "--ideal", "200"]
+    plain, prefers = (
+        figures_of(capsys, str(folder / "made.swf"), *words, *more)[0]["cases"][0]
+        for more in ([], ["--preferred", "100"])
+    )
+    assert plain["figures"] != prefers["figures"]
+
+
+def test_predictions_on_the_command_line(capsys):
+    words = ["sdsc", "--count", "400", "--policy", "ideal-easy,short-fr"]
+    words += ["--execution", "parabolic", "--predict", "known,fit,0%,30"]
+    (source,) = figures_of(capsys, *words)
+    found = {
+        (case["policy"], case["predict"]): case["figures"]["mean_total_s"]
+        for case in source["cases"]
+    }
+    rigid = {found["ideal-easy", word] for word in ("known", "fit", "0%", "30%")}
+    assert len(rigid) == 1
+    assert found["short-fr", "0%"] != found["short-fr", "30%"]
+    assert run_cli(command, ["sim", "malleable", *words, "--parallel", "1"]) == 0
+    shown = capsys.readouterr().out
+    assert "minimum 50% of the ideal, run times fitted\n" in shown
+    assert "minimum 50% of the ideal, predictions off by up to 30%\n" in shown
+
+
+def test_what_the_queue_knows_makes_a_table(tmp_path, capsys):
+    page = tmp_path / "page.md"
+    part = "malleable-predictions"
+    page.write_text(f"<!-- {part}: begin -->\n<!-- {part}: end -->\n")
+    words = ["--predictions", "--repeat", "1", "--count", "200", "--jobs", "1"]
+    experiment.main([*words, "--out", str(tmp_path), "--docs", str(page)])
+    text = capsys.readouterr().out
+    assert text in page.read_text()
+    assert len(text.splitlines()) == 2 + 5
+    with pytest.raises(SystemExit):
+        experiment.main([*words, "--log", "x.swf", "--out", str(tmp_path)])
 
 
 def test_shares_and_plans_on_the_command_line(folder, capsys):

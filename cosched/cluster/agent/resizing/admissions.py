@@ -2,11 +2,15 @@
 
 The admission of a job outlives its worlds here. It has the job object, the names of the
 job's nodes, and the keeper of its page.
+
+A rank that leaves a job and does not end is killed. Open MPI 5 aborts each rank that was
+connected to a killed one, unless its fault tolerance is on (``GOES_ON``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Protocol
 
 from cosched.cluster.agent.confirmed import ConfirmedJob
@@ -37,6 +41,9 @@ KEEPER_AFTER_S = 0.1
 KEEPER_AFTER_MOST_S = 5.0
 #: How often a node that can make no process tries to go on with a page.
 KEEPER_TRIES = 50
+
+#: Variables of ranks that PMIx serves, unless the user has set them.
+GOES_ON: Mapping[str, str] = MappingProxyType({"OMPI_MCA_mpi_ft_enable": "1"})
 
 Start = tuple[int, int]
 
@@ -82,8 +89,13 @@ class Admission:
 
     @property
     def environ(self) -> dict[str, str]:
-        """The variable by which tasks find the page."""
-        return {VARIABLE: str(self._node.stewards.path_of_page(self._spot))}
+        """The variables of its tasks: by one of them they find the page."""
+        page = {VARIABLE: str(self._node.stewards.path_of_page(self._spot))}
+        found = self.job.found
+        if not found.pmix_library:
+            return page
+        own = found.environ
+        return {**page, **{n: value for n, value in GOES_ON.items() if n not in own}}
 
     def when_ready(self, call: Callable[[str], None]) -> None:
         """Calls ``call`` with a problem, or with nothing once tasks can open the page."""

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from cosched.cluster.agent.frames import (
     CannotStart,
@@ -111,6 +112,17 @@ class Node:
 
 def admitted(generation=1, problem=""):
     return CONTROLLER, Admitted(*START, generation, problem)
+
+
+@pytest.mark.parametrize(
+    ("own", "wanted"),
+    [({}, {"OMPI_MCA_mpi_ft_enable": "1"}), ({"OMPI_MCA_mpi_ft_enable": "0"}, {})],
+)
+def test_open_mpi_goes_on_without_killed_ranks_unless_its_user_wants_otherwise(own, wanted):
+    job = replace(JOB, pmi="pmix", pmix_library="/lib/libpmix.so", environ=own)
+    node = Node().admit(data=encode_object(job))
+    page = {"COSCHED_MALLEABLE": "/spool/1/page"}
+    assert node.admissions.get(START).environ == page | wanted
 
 
 def test_node_answers_once_its_page_is_there():

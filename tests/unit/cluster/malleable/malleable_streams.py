@@ -156,10 +156,10 @@ class Watched:
                 assert len(running) >= degree or minimum > free + slack
 
 
-def run(jobs, nodes, policy):
+def run(jobs, nodes, policy, watch=Watched):
     """The stream under a policy: its schedule and the watched scheduler."""
     engine = VirtualTime()
-    scheduler = Watched(nodes, policy)
+    scheduler = watch(nodes, policy)
     domain = MalleableDomain(engine, jobs, scheduler)
     engine.run(lambda: None)
     return domain.schedule, scheduler

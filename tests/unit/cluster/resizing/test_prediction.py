@@ -13,8 +13,9 @@ from cosched.core.cluster.queue.job import Job
 from cosched.core.cluster.queue.sizes.malleable_job import MalleableJob
 from cosched.core.cluster.queue.sizes.prediction import predicted
 from cosched.core.cluster.queue.sizes.resizable_run import ResizableRun, Wants
+from cosched.core.cluster.resizing.asked_sizes import asked_sizes
 from cosched.core.cluster.resizing.records import PREDICTED_MOST
-from cosched.malleable.prediction import ask, sizes
+from cosched.malleable.prediction import ask
 from cosched.shm.page import Page
 from tests.places import ROOT
 
@@ -73,7 +74,7 @@ def parabola(nodes):
     [(1, 8), (1, None), (3, 3), (5, 1000), (100, None), (5000, None), (1, 1 << 20)],
 )
 def test_both_languages_ask_for_the_same_sizes(lib, minimum, ideal):
-    asked = sizes(minimum, ideal)
+    asked = asked_sizes(minimum, ideal)
     assert len(asked) <= PREDICTED_MOST
     assert (asked[0], asked[-1]) == (minimum, ideal or max(minimum, 4096))
     assert asked == sorted(set(asked))

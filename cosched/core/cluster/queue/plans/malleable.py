@@ -30,6 +30,10 @@ still hold, sum to at most the machine. Each size is between minimum and ideal, 
 jobs that got other bounds and cannot change yet. Jobs start in the order of their
 submission.
 
+A job may have a preferred size below its ideal. It starts with more, and grows beyond it,
+only while no job waits. A harvest takes what jobs have beyond their preferred sizes first. A
+job that starts with fewer nodes than it prefers gets such nodes, too.
+
 With ``sizes.suspension`` a pass that leaves the first job waiting can suspend a running
 one. The first job starts on these nodes once the suspension is confirmed. If another job
 is the first by then, or this one needs these nodes no more, the suspended job continues.
@@ -55,8 +59,18 @@ from cosched.core.cluster.queue.plans.planner import Counts, Offers, Planner
 from cosched.core.cluster.queue.rules import NO_RULES, PassRules
 from cosched.core.cluster.queue.sizes.benefit import gift_benefit, harvest_benefit
 from cosched.core.cluster.queue.sizes.causes import Cause, Why
+from cosched.core.cluster.queue.sizes.division import Amounts
 from cosched.core.cluster.queue.sizes.harvest import NEVER
-from cosched.core.cluster.queue.sizes.malleable_job import MalleableJob, least_nodes
+from cosched.core.cluster.queue.sizes.malleable_job import (
+    MalleableJob,
+    least_nodes,
+    preferred_nodes,
+)
+from cosched.core.cluster.queue.sizes.preferred import (
+    take_surplus,
+    take_surplus_first,
+    up_to_preferred,
+)
 from cosched.core.cluster.queue.sizes.resizable_run import ResizableRun, Stop, Wants
 from cosched.core.cluster.queue.sizes.settings import Distribution, SizePolicy
 from cosched.core.cluster.queue.waiting import arrival
@@ -102,6 +116,7 @@ class Malleable(Planner):
         self._missed: set[JobId] = set()  # could not change in the last pass
         self._again_ns: int | None = None  # the first of them can change then
         self._outside: set[JobId] = set()  # may have nodes below or above their bounds
+        self._prefers = False  # some job may have a preferred size below its ideal
 
     # --- what happened since the last pass ------------------------------------------------
 
@@ -113,6 +128,7 @@ class Malleable(Planner):
         if self._planned.runs and any(arrival(job) < arrival(one) for one in self.promised):
             self.resize()
         self.waiting.add(job)
+        self._prefers |= preferred_nodes(job) < job.size
         # Behind another waiting job it cannot start.
         if self.waiting.jobs[0] is job or not self._whole:
             self._arrived = True
@@ -138,6 +154,9 @@ class Malleable(Planner):
         self._planned.free = self.elastic.free + self.elastic.coming
         self._ended = True
         self._outside = {n for n, run in self.running.items() if not run.is_within}
+        if not self._prefers:
+            runs = self.running.values()
+            self._prefers = any(run.preferred < run.ideal for run in runs)
 
     def rebound(self, job: MalleableJob) -> None:
         """Called after a job with nodes got other bounds."""
@@ -304,6 +323,7 @@ class Malleable(Planner):
     def _start_fitting(self, now_ns: int) -> None:
         """Starts jobs from the head of the queue while the free nodes suffice."""
         while (job := self._first()) is not None and least_nodes(job) <= self._planned.free:
+            self._take_surplus(job, now_ns)
             self._start(job, job.size, now_ns)
 
     def _reach_degree(self, now_ns: int) -> None:
@@ -314,11 +334,15 @@ class Malleable(Planner):
             missing = least - self._planned.free
             if missing > 0 and not self._harvest(missing, job.number, least, now_ns):
                 break
+            self._take_surplus(job, now_ns)
             self._start(job, job.size, now_ns)
 
     def _start(self, job: Job, most: int, now_ns: int) -> None:
-        """Plans the start of a job on the free nodes, ``most`` of them at most."""
+        """Plans the start of a job on the free nodes, ``most`` of them at most. If others
+        wait, it gets no more than it prefers."""
         self.waiting.remove(job)
+        if self._first() is not None:
+            most = min(most, preferred_nodes(job))
         run = ResizableRun(job, min(most, self._planned.free), now_ns)
         if not self.sizes.changes:
             run.minimum = run.size
@@ -400,7 +424,11 @@ class Malleable(Planner):
         if self._slack() < missing:
             return None
         victims = self._victims(missing, now_ns)
-        amounts = harvest.take(victims, missing)
+        amounts = (
+            take_surplus_first(harvest.take, victims, missing)
+            if self._prefers
+            else harvest.take(victims, missing)
+        )
         if sum(amounts) < missing:
             return None
         least_benefit = self.sizes.control.least_benefit
@@ -409,6 +437,19 @@ class Malleable(Planner):
             if worth < least_benefit:
                 return None
         return [pair for pair in zip(victims, amounts, strict=True) if pair[1]]
+
+    def _take_surplus(self, job: Job, now_ns: int) -> None:
+        """Takes the surplus of running jobs for a job that starts with less than it
+        prefers."""
+        prefers, free = preferred_nodes(job), self._planned.free
+        if not self._prefers or self.sizes.harvest is NEVER or prefers <= free:
+            return
+        victims = [run for run in self._victims(prefers - free, now_ns) if run.surplus]
+        amounts = take_surplus(victims, prefers - free)
+        for run, amount in zip(victims, amounts, strict=True):
+            if amount:
+                cause = Cause(-amount, Why.SURPLUS, prefers, job.number, free)
+                self._planned.change(run, cause)
 
     def _take(self, taken: Taken, to: JobId, least: int) -> None:
         """Harvests running jobs for another job, whose minimum is ``least``."""
@@ -435,24 +476,46 @@ class Malleable(Planner):
         return self._steady(jobs, now_ns)
 
     def _give(self, jobs: Sequence[ResizableRun], now_ns: int) -> None:
-        """Gives free nodes to these jobs, which have less than their ideal."""
-        short = self._steady(jobs, now_ns) if self._planned.free else ()
-        if not short:
+        """Gives free nodes to these jobs, which have less than their ideal; while others
+        wait, no more than they prefer."""
+        short = self._steady(jobs, now_ns) if self._planned.free else []
+        if not self._prefers:
+            self._give_in_turn(short, now_ns)
+            return
+        below = [run for run in short if run.size < run.preferred]
+        self._give_in_turn(below, now_ns, preferred=True)
+        if self._first() is None:
+            short = [run for run in short if run.preferred <= run.size < run.ideal]
+            self._give_in_turn(short, now_ns)
+
+    def _give_in_turn(
+        self, short: Sequence[ResizableRun], now_ns: int, *, preferred: bool = False
+    ) -> None:
+        """Gives free nodes to the first choice of these jobs, then to the rest."""
+        if not short or not self._planned.free:
             return
         first = self.sizes.harvest.receivers(short, now_ns)
-        self._give_to(first, now_ns)
+        self._give_to(first, now_ns, preferred=preferred)
         if self._planned.free and len(first) < len(short):
             chosen = set(map(id, first))
-            self._give_to([job for job in short if id(job) not in chosen], now_ns)
+            rest = [job for job in short if id(job) not in chosen]
+            self._give_to(rest, now_ns, preferred=preferred)
 
-    def _give_to(self, receivers: Sequence[ResizableRun], now_ns: int) -> None:
-        """Gives free nodes to these jobs.
+    def _give_to(
+        self, receivers: Sequence[ResizableRun], now_ns: int, *, preferred: bool
+    ) -> None:
+        """Gives free nodes to these jobs, up to their ideal or their preferred size.
 
         A job whose gift is not worth its cost gets none; the least worthy job is removed
         first, and its nodes go to the others."""
-        give, least = self.sizes.harvest.give, self.sizes.control.least_benefit
+        least = self.sizes.control.least_benefit
         jobs = list(receivers)
-        amounts = give(jobs, self._planned.free)
+
+        def give() -> Amounts:
+            rooms = up_to_preferred(jobs) if preferred else jobs
+            return self.sizes.harvest.give(rooms, self._planned.free)
+
+        amounts = give()
         while least:
             worths = [
                 gift_benefit(job, amount, now_ns) if amount else least
@@ -462,7 +525,7 @@ class Malleable(Planner):
             if lowest >= least:
                 break
             del jobs[worths.index(lowest)]
-            amounts = give(jobs, self._planned.free)
+            amounts = give()
         for job, amount in zip(jobs, amounts, strict=True):
             if amount:
                 self._planned.change(job, Cause(amount, Why.GIFT))

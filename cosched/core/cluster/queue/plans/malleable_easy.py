@@ -35,7 +35,10 @@ from cosched.core.cluster.queue.order import Order
 from cosched.core.cluster.queue.places.place import Place
 from cosched.core.cluster.queue.plans.malleable import Malleable, Taken
 from cosched.core.cluster.queue.sizes.causes import Cause, Why
-from cosched.core.cluster.queue.sizes.malleable_job import least_nodes
+from cosched.core.cluster.queue.sizes.malleable_job import (
+    least_nodes,
+    preferred_nodes,
+)
 from cosched.core.cluster.queue.sizes.resizable_run import WISH_PAUSE_NS, ResizableRun
 from cosched.core.cluster.queue.sizes.settings import SizePolicy
 from cosched.core.errors import CoschedError
@@ -172,7 +175,7 @@ class MalleableEasy(Malleable):
             least = least_nodes(job)
             if job is head or least > most:
                 continue
-            size = max(least, min(job.size, self._planned.free))
+            size = max(least, min(preferred_nodes(job), self._planned.free))
             late = self._end_of_start(job, size, now_ns) > shadow_ns
             if late and not self.sizes.changes:  # it keeps the nodes with which it starts
                 size = least = max(least, min(size, self._extra))

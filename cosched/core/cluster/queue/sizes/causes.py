@@ -14,6 +14,7 @@ class Why(Enum):
     """Why a job gives or gets nodes."""
 
     HARVEST = "another job needs them"
+    SURPLUS = "another job has less than it prefers"
     IDEAL = "it has more than its ideal"
     OUT_OF_SERVICE = "they are out of service"
     MINIMUM = "it has less than its minimum"
@@ -25,9 +26,9 @@ class Cause(Struct, frozen=True, gc=False):
 
     by: int  #: the nodes that it gets; below 0: that it gives
     why: Why  #: the rule
-    bound: int = 0  #: the minimum or the ideal that decided
-    to: JobId = 0  #: with HARVEST: the job that gets the nodes
-    free: int = 0  #: with HARVEST: the nodes that were free for that job
+    bound: int = 0  #: the minimum, the preferred size or the ideal that decided
+    to: JobId = 0  #: with HARVEST and SURPLUS: the job that gets the nodes
+    free: int = 0  #: with these: the nodes that were free for that job
 
     def __str__(self) -> str:
         count = abs(self.by)
@@ -36,6 +37,9 @@ class Cause(Struct, frozen=True, gc=False):
             case Why.HARVEST:
                 minimum = f"its minimum was {self.bound}, {self.free} were free"
                 return f"gave {nodes} to job {self.to}: {minimum}"
+            case Why.SURPLUS:
+                prefers = f"it prefers {self.bound}, {self.free} were free"
+                return f"gave {nodes} to job {self.to}: {prefers}"
             case Why.IDEAL:
                 return f"gave {nodes}: it wants {self.bound} at most"
             case Why.OUT_OF_SERVICE:

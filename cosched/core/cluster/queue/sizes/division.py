@@ -1,18 +1,29 @@
 """Computes how many nodes each job gives or gets, one node at a time.
 
 Each function returns an amount for each job, in order. Their sum is ``count``, or less if
-the jobs have no more room.
+the jobs have no more room. A job is a run, or ``Bounds`` in its place.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from heapq import heapify, heappop, heapreplace
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from cosched.core.cluster.queue.sizes.resizable_run import ResizableRun
 
 Amounts: TypeAlias = list[int]
+
+
+class Bounds(NamedTuple):
+    """The size of a job, between narrower bounds than its own."""
+
+    size: int  #: in nodes
+    minimum: int  #: what it has at least after it has given some
+    ideal: int  #: what it has at most after it has got some
+
+
+Sized: TypeAlias = ResizableRun | Bounds
 
 
 def divide_evenly(rooms: Sequence[int], count: int) -> Amounts:
@@ -31,30 +42,30 @@ def divide_evenly(rooms: Sequence[int], count: int) -> Amounts:
     return amounts
 
 
-def take_evenly(victims: Sequence[ResizableRun], count: int) -> Amounts:
+def take_evenly(victims: Sequence[Sized], count: int) -> Amounts:
     """Takes one node from each job in turn, down to its minimum."""
     return divide_evenly([job.size - job.minimum for job in victims], count)
 
 
-def give_evenly(receivers: Sequence[ResizableRun], count: int) -> Amounts:
+def give_evenly(receivers: Sequence[Sized], count: int) -> Amounts:
     """Gives one node to each job in turn, up to its ideal."""
     return divide_evenly([job.ideal - job.size for job in receivers], count)
 
 
-def take_least_impact(victims: Sequence[ResizableRun], count: int) -> Amounts:
+def take_least_impact(victims: Sequence[Sized], count: int) -> Amounts:
     """Takes each node from the job that then keeps the greatest share of its ideal."""
 
-    def rank(job: ResizableRun, taken: int) -> float | None:
+    def rank(job: Sized, taken: int) -> float | None:
         size = job.size - taken
         return -(size - 1) / job.ideal if size > job.minimum else None
 
     return _one_by_one(victims, count, rank)
 
 
-def give_most_impact(receivers: Sequence[ResizableRun], count: int) -> Amounts:
+def give_most_impact(receivers: Sequence[Sized], count: int) -> Amounts:
     """Gives each node to the job that has the least share of its ideal."""
 
-    def rank(job: ResizableRun, given: int) -> float | None:
+    def rank(job: Sized, given: int) -> float | None:
         size = job.size + given
         return size / job.ideal if size < job.ideal else None
 
@@ -62,9 +73,9 @@ def give_most_impact(receivers: Sequence[ResizableRun], count: int) -> Amounts:
 
 
 def _one_by_one(
-    jobs: Sequence[ResizableRun],
+    jobs: Sequence[Sized],
     count: int,
-    rank: Callable[[ResizableRun, int], float | None],
+    rank: Callable[[Sized, int], float | None],
 ) -> Amounts:
     """Deals each node to the job with the least rank. ``rank`` takes a job and its amount
     so far; it returns None for a job without room."""

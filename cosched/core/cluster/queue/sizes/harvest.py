@@ -24,6 +24,7 @@ from typing import TypeAlias
 
 from cosched.core.cluster.queue.sizes.division import (
     Amounts,
+    Sized,
     give_evenly,
     give_most_impact,
     take_evenly,
@@ -37,7 +38,7 @@ Jobs: TypeAlias = Sequence[ResizableRun]
 Choose: TypeAlias = Callable[[Jobs, int], Jobs]
 
 #: Returns the amount to give to, or take from, each chosen job; limits the sum.
-Deal: TypeAlias = Callable[[Jobs, int], Amounts]
+Deal: TypeAlias = Callable[[Sequence[Sized], int], Amounts]
 
 
 @dataclass(frozen=True, slots=True)

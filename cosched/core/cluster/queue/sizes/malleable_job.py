@@ -17,10 +17,12 @@ class MalleableJob(Job, frozen=True, kw_only=True):
     """A request for between ``minimum`` nodes and its size, which is its ideal.
 
     walltime_ns: its run time with its ideal, from its user or its history. execution and
-    cost: the expected ones, until its changes are measured.
+    cost: the expected ones, until its changes are measured. preferred: it grows beyond this
+    size only while no job waits; 0: its ideal.
     """
 
     minimum: int
+    preferred: int = 0
     execution: Execution = linear
     cost: AdaptationCost = FREE
 
@@ -30,6 +32,13 @@ class MalleableJob(Job, frozen=True, kw_only=True):
         stretch = self.execution(ideal, self.size) if ideal > 0 else 1.0
         walltime_ns = max(1, round(self.walltime_ns * stretch))
         return replace(self, minimum=minimum, size=ideal, walltime_ns=walltime_ns)
+
+
+def preferred_nodes(job: Job) -> int:
+    """Returns the most nodes that a job gets while others wait."""
+    if not isinstance(job, MalleableJob) or not job.preferred:
+        return job.size
+    return max(job.minimum, min(job.preferred, job.size))
 
 
 def least_nodes(job: Job) -> int:

@@ -16,7 +16,11 @@ from msgspec import Struct
 from cosched.core.cluster.queue.job import Job, JobId
 from cosched.core.cluster.queue.sizes.execution import FREE, Execution, linear
 from cosched.core.cluster.queue.sizes.fit import FittedExecution, fit
-from cosched.core.cluster.queue.sizes.malleable_job import MalleableJob, least_nodes
+from cosched.core.cluster.queue.sizes.malleable_job import (
+    MalleableJob,
+    least_nodes,
+    preferred_nodes,
+)
 from cosched.core.cluster.queue.sizes.prediction import (
     PredictedExecution,
     Prediction,
@@ -120,6 +124,16 @@ class ResizableRun:
         self.lender: JobId | None = None
         # size -> iterations and their time; most runs report none
         self._sensed: dict[int, tuple[int, int]] | None = None
+
+    @property
+    def preferred(self) -> int:
+        """Returns the nodes beyond which it grows only while no job waits."""
+        return max(self.minimum, min(preferred_nodes(self.job), self.ideal))
+
+    @property
+    def surplus(self) -> int:
+        """Returns the planned nodes beyond those that it prefers."""
+        return max(0, self.size - self.preferred)
 
     @property
     def share(self) -> float:

@@ -1,0 +1,38 @@
+"""Divides nodes among jobs by their preferred sizes.
+
+A job starts with more than its preferred size, and grows beyond it, only while no job waits.
+What it has beyond that size is its surplus, and others get that first. The idea is that of
+Zojer, Posner and Özden (2026), who keep jobs at a preferred size where that is possible.
+Without preferred sizes all of this does nothing: a job then prefers its ideal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cosched.core.cluster.queue.sizes.division import Amounts, Bounds, divide_evenly
+from cosched.core.cluster.queue.sizes.harvest import Deal
+from cosched.core.cluster.queue.sizes.resizable_run import ResizableRun
+
+
+def take_surplus(victims: Sequence[ResizableRun], count: int) -> Amounts:
+    """Takes nodes from each job in turn, down to its preferred size."""
+    return divide_evenly([run.surplus for run in victims], count)
+
+
+def take_surplus_first(
+    take: Deal, victims: Sequence[ResizableRun], count: int
+) -> Amounts:
+    """Takes the surplus; then deals with what the jobs have left."""
+    amounts = take_surplus(victims, count)
+    left = [
+        Bounds(run.size - amount, run.minimum, run.ideal)
+        for run, amount in zip(victims, amounts, strict=True)
+    ]
+    more = take(left, count - sum(amounts))
+    return [amount + other for amount, other in zip(amounts, more, strict=True)]
+
+
+def up_to_preferred(receivers: Sequence[ResizableRun]) -> list[Bounds]:
+    """Returns the jobs as if their preferred size were their ideal."""
+    return [Bounds(run.size, run.minimum, run.preferred) for run in receivers]
