@@ -13,8 +13,8 @@ their changes. All run times are parabolic.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import fmean
 
-from benchmarks.experiments.verdicts import over_cases
 from cosched.core.cluster.queue.sizes.settings import Control
 from cosched.sim.malleable.courses import FIT_WORD, KNOWN_WORD
 from cosched.sim.malleable.malleable_runs import (
@@ -76,7 +76,7 @@ def _cell(outcomes: Sequence[MalleableOutcome], name: str, policy: str, word: st
         if (case.policy, case.predict) == (policy, word)
     ]
     means = (
-        over_cases(figures[column] for figures in found).middle / HOUR
+        fmean(figures[column] for figures in found) / HOUR
         for column in ("mean_wait_s", "mean_total_s")
     )
     return " / ".join(f"{mean:.2f}" for mean in means)

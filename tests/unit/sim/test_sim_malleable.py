@@ -412,7 +412,7 @@ def test_a_job_may_prefer_its_size_in_the_log():
     assert {job.preferred for job in plain} == {0}
     for job, size in zip(prefer, log.size, strict=True):
         assert job.preferred in (0, size)
-        assert (job.preferred == 0) == (job.minimum == job.size and size < 64)
+        assert (job.preferred == 0) == (job.minimum == job.size)
 
 
 def test_preferred_sizes_on_the_command_line(folder, capsys):

@@ -1,0 +1,169 @@
+"""A queue suspends a job on nodes whose scheduler daemons share the CPUs: the lab with its
+daemons, the domain, the tasks and both MPIs are real."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import time
+
+import pytest
+
+from benchmarks.mpi import PROGRAMS
+from cosched.config.domain import (
+    ChangeSettings,
+    DomainConfig,
+    QueueSettings,
+    write_config,
+)
+from cosched.core.units import NS_PER_S
+from cosched.linux import proc
+from tests.tools.malleable_agents import compiled, run_without_agents
+from tests.tools.waiting import pauses
+
+pytestmark = [
+    pytest.mark.mpi_job,
+    pytest.mark.skipif(os.geteuid() != 0, reason="the lab needs root"),
+]
+
+STEN = PROGRAMS / "sten.c"
+WITHIN_S = 60.0
+QUEUE = QueueSettings(
+    "fcfs",
+    grace_ns=NS_PER_S,
+    size="malleable",
+    changes=ChangeSettings(suspend_ns=60 * NS_PER_S),
+)
+#: ``cosched cluster up --lab`` puts the lab's nodes into it.
+CONFIG = DomainConfig("lab", "127.0.0.1:1", {"lab1": "127.0.0.1:2"}, queue=QUEUE)
+
+
+class Site:
+    """A lab with a domain that suspends jobs. Both jobs want all of its nodes.
+
+    run: runs a command of cosched.
+    """
+
+    def __init__(self, run, nodes, folder, bin_folder):
+        self.run = run
+        self.nodes = nodes
+        self.folder = folder
+        self.bin_folder = bin_folder
+        self.numbers = {}
+
+    def ask(self, *words):
+        return json.loads(self.run(*words, "--json"))
+
+    def submit(self, name, time_s):
+        """Submits STEN; it goes on until ``end`` is called."""
+        options = ["--nodes", str(self.nodes), "--ppn", "1", "--time", f"{time_s}s"]
+        options += ["--name", name, "--mpi", self.bin_folder / "mpiexec"]
+        options += ["--output", self.folder / f"{name}.out", "--json"]
+        program = [compiled(STEN, self.bin_folder), "--size", "24", "--pause", "0.02"]
+        program += ["--until", self.folder / name]
+        answer = self.run("submit", *options, *program)
+        self.numbers[name] = json.loads(answer)["job"]
+
+    def job(self, name):
+        queue = self.ask("queue")["jobs"]
+        found = [job for job in queue if job["job"] == self.numbers[name]]
+        return found[0] if found else None
+
+    def on_nodes(self, name):
+        """Returns what the daemon of each node shows of a job."""
+        nodes = self.ask("status")["nodes"]
+        return [job for node in nodes for job in node["jobs"] if job["name"] == name]
+
+    def until(self, check, problem):
+        """Returns what ``check`` returns, once that is true."""
+        deadline = time.monotonic() + WITHIN_S
+        between = pauses()
+        while not (found := check()):
+            assert time.monotonic() < deadline, f"{problem}: {self.ask('status')}"
+            time.sleep(next(between))
+        return found
+
+    def until_mode(self, name, mode, *, scheduled):
+        """Waits until all daemons have a job in a mode; returns what they show of it."""
+
+        def found():
+            jobs = self.on_nodes(name)
+            wanted = [(mode, scheduled)] * self.nodes
+            same = [(job["mode"], job["scheduled"]) for job in jobs] == wanted
+            return jobs if same else None
+
+        return self.until(found, f"{name} is not {mode}")
+
+    def pids(self, name):
+        """Returns the ranks of a job."""
+        return [task["pid"] for job in self.on_nodes(name) for task in job["tasks"]]
+
+    def end(self, name):
+        """Lets a job end, and compares its answer with that of a rigid run."""
+        (self.folder / name).touch()
+        self.until(lambda: self.job(name) is None, f"{name} does not end")
+        output = (self.folder / f"{name}.out").read_text()
+        iterations = re.search(r"iterations (\d+)", output)[1]
+        # A job may be stopped before its first iteration.
+        length = ["--iterations", iterations] if int(iterations) else ["--until", "/"]
+        words = [compiled(STEN, self.bin_folder), "--size", "24", *length]
+        done = run_without_agents(self.bin_folder, self.nodes, *words)
+        done.check_returncode()
+        assert output == done.stdout
+
+
+@pytest.fixture
+def site(lab_command, lab_size, tmp_path, bin_folder):
+    config = tmp_path / "domain.toml"
+    config.write_text(write_config(CONFIG))
+    lab_command("lab", "up", *lab_size.words)
+    try:
+        lab_command("cluster", "up", "--lab", "--config", str(config))
+        yield Site(lab_command, lab_size.nodes, tmp_path, bin_folder)
+        lab_command("cluster", "down", "--end-jobs")
+    finally:
+        lab_command("lab", "down")
+
+
+@pytest.fixture
+def lent(site):
+    """A job that is suspended, beside one that has its nodes."""
+    site.submit("long", 600)
+    site.until_mode("long", "coscheduled", scheduled=True)
+    site.submit("short", 30)
+    site.until_mode("long", "suspended", scheduled=False)
+    site.until_mode("short", "coscheduled", scheduled=True)
+    return site
+
+
+def test_daemons_give_a_suspended_job_no_turns_until_it_continues(lent):
+    assert lent.job("long")["suspended_for"] == lent.numbers["short"]
+    before, short_before = lent.on_nodes("long"), lent.on_nodes("short")
+
+    def short_has_run():
+        pairs = zip(short_before, lent.on_nodes("short"), strict=True)
+        return all(now["scheduled_s"] - then["scheduled_s"] > 0.5 for then, now in pairs)
+
+    lent.until(short_has_run, "the other job has no turns")
+    for then, now in zip(before, lent.on_nodes("long"), strict=True):
+        for column in ("scheduled_s", "switches", "cpu_s"):
+            assert now[column] == then[column]
+    lent.end("short")
+    lent.until_mode("long", "coscheduled", scheduled=True)
+    assert lent.job("long")["suspended_for"] is None
+    lent.end("long")
+
+
+def test_killed_daemon_wakes_no_suspended_job(lent):
+    """The guardian lets the jobs that are left run at the kernel's shares, but this one was
+    stopped by its agent, too."""
+    pids = lent.pids("long")
+    (first, *_) = lent.ask("status")["nodes"]
+    os.kill(first["pid"], signal.SIGKILL)
+    lent.until(lambda: proc.state(first["pid"]) in (None, "Z"), "the daemon lives")
+    assert {proc.state(pid) for pid in pids} == {"T"}
+    lent.end("short")
+    lent.until(lambda: lent.job("long")["suspended_for"] is None, "it does not continue")
+    lent.end("long")
