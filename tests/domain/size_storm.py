@@ -2,6 +2,7 @@
 
     scripts/dev storm sizes sten --changes 500 --nodes 16 --seed 1
     scripts/dev storm sizes sten --language c --changes 500
+    scripts/dev storm sizes cl --language c --minutes 10
     scripts/dev storm sizes ge --changes 500 --faults 1000 --mpi openmpi   (root)
 
 A job of benchmarks/programs runs in a domain of so many agents on this machine. Its owner
@@ -330,10 +331,16 @@ def _plain(reason: str) -> str:
     return re.sub("[0-9]+", "N", re.sub(r"/\S+/", "", reason))
 
 
-def run(storm: SizeStorm, changes: int, faults: int) -> None:
-    """Makes the changes and the faults, and writes a line after each change."""
+def run(
+    storm: SizeStorm, changes: int, faults: int, minutes: float | None = None
+) -> None:
+    """Makes the changes and the faults, and writes a line after each change. minutes: no
+    change begins later than that; None: all are made."""
     storm.start()
+    began_s = time.monotonic()
     for number in range(changes):
+        if minutes is not None and time.monotonic() - began_s > minutes * 60:
+            break
         made = storm.faults.made.total() if storm.faults is not None else 0
         storm.change(-(-(faults - made) // (changes - number)))
         print(f"{number + 1}: {dict(storm.done)}, {made} faults", file=sys.stderr)
@@ -345,6 +352,7 @@ def main():
     options.add_argument("program", choices=("sten", "ge", "cl"))
     options.add_argument("--changes", type=int, default=500)
     options.add_argument("--faults", type=int, default=0, help="in all changes (root)")
+    options.add_argument("--minutes", type=float, help="make no changes after this time")
     options.add_argument("--nodes", type=int, default=16)
     options.add_argument("--mpi", choices=[*FOLDERS], default="mpich")
     languages = [each.value for each in Language]
@@ -370,7 +378,7 @@ def main():
         if storm.faults is not None:
             end.callback(storm.faults.end_those_over, all_of_them=True)
         began_s = time.monotonic()
-        run(storm, given.changes, given.faults)
+        run(storm, given.changes, given.faults, given.minutes)
     minutes = (time.monotonic() - began_s) / 60
     print(f"{given.program}, {given.language}, {given.mpi}: {minutes:.1f} minutes")
     for line in (*storm.lines(), *storm.problems):

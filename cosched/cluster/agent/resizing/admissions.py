@@ -4,13 +4,12 @@ The admission of a job outlives its worlds here. It has the job object, the name
 job's nodes, and the keeper of its page.
 
 A rank that leaves a job and does not end is killed. Open MPI 5 aborts each rank that was
-connected to a killed one, unless its fault tolerance is on (``GOES_ON``).
+connected to a killed one, unless its fault tolerance is on (``environ_to_go_on``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 from typing import Protocol
 
 from cosched.cluster.agent.confirmed import ConfirmedJob
@@ -42,10 +41,19 @@ KEEPER_AFTER_MOST_S = 5.0
 #: How often a node that can make no process tries to go on with a page.
 KEEPER_TRIES = 50
 
-#: Variables of ranks that PMIx serves, unless the user has set them.
-GOES_ON: Mapping[str, str] = MappingProxyType({"OMPI_MCA_mpi_ft_enable": "1"})
+_TOLERANCE, _PML, _OB1 = "OMPI_MCA_mpi_ft_enable", "OMPI_MCA_pml", "ob1"
 
 Start = tuple[int, int]
+
+
+def environ_to_go_on(job: JobObject) -> Mapping[str, str]:
+    """Returns the variable by which ranks of Open MPI go on when one is killed. Its fault
+    tolerance supports one way of messages, ``ob1``, and chooses it: a user who wants
+    another one, or none of this, gets that."""
+    own = job.environ
+    if not job.pmix_library or _TOLERANCE in own or own.get(_PML, _OB1) != _OB1:
+        return {}
+    return {_TOLERANCE: "1"}
 
 
 class Node(Protocol):
@@ -91,11 +99,7 @@ class Admission:
     def environ(self) -> dict[str, str]:
         """The variables of its tasks: by one of them they find the page."""
         page = {VARIABLE: str(self._node.stewards.path_of_page(self._spot))}
-        found = self.job.found
-        if not found.pmix_library:
-            return page
-        own = found.environ
-        return {**page, **{n: value for n, value in GOES_ON.items() if n not in own}}
+        return {**page, **environ_to_go_on(self.job.found)}
 
     def when_ready(self, call: Callable[[str], None]) -> None:
         """Calls ``call`` with a problem, or with nothing once tasks can open the page."""

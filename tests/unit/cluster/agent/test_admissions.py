@@ -116,7 +116,12 @@ def admitted(generation=1, problem=""):
 
 @pytest.mark.parametrize(
     ("own", "wanted"),
-    [({}, {"OMPI_MCA_mpi_ft_enable": "1"}), ({"OMPI_MCA_mpi_ft_enable": "0"}, {})],
+    [
+        ({}, {"OMPI_MCA_mpi_ft_enable": "1"}),
+        ({"OMPI_MCA_pml": "ob1"}, {"OMPI_MCA_mpi_ft_enable": "1"}),
+        ({"OMPI_MCA_pml": "ucx"}, {}),
+        ({"OMPI_MCA_mpi_ft_enable": "0"}, {}),
+    ],
 )
 def test_open_mpi_goes_on_without_killed_ranks_unless_its_user_wants_otherwise(own, wanted):
     job = replace(JOB, pmi="pmix", pmix_library="/lib/libpmix.so", environ=own)

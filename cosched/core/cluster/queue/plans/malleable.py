@@ -59,7 +59,7 @@ from cosched.core.cluster.queue.plans.planner import Counts, Offers, Planner
 from cosched.core.cluster.queue.rules import NO_RULES, PassRules
 from cosched.core.cluster.queue.sizes.benefit import gift_benefit, harvest_benefit
 from cosched.core.cluster.queue.sizes.causes import Cause, Why
-from cosched.core.cluster.queue.sizes.division import Amounts
+from cosched.core.cluster.queue.sizes.division import Amounts, Sized
 from cosched.core.cluster.queue.sizes.harvest import NEVER
 from cosched.core.cluster.queue.sizes.malleable_job import (
     MalleableJob,
@@ -512,7 +512,7 @@ class Malleable(Planner):
         jobs = list(receivers)
 
         def give() -> Amounts:
-            rooms = up_to_preferred(jobs) if preferred else jobs
+            rooms: Sequence[Sized] = up_to_preferred(jobs) if preferred else jobs
             return self.sizes.harvest.give(rooms, self._planned.free)
 
         amounts = give()
