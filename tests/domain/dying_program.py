@@ -2,8 +2,8 @@
 
 python dying_program.py PHASE STOP_FILE
 
-With PHASE "stays" a rank that leaves goes on until it gets SIGTERM, and with "resists" until
-it is killed. At its end rank 0 writes the sum of the rows, 66.
+With PHASE "stays" a rank that leaves goes on until it gets SIGTERM, and with "resists"
+until it is killed. At its end rank 0 writes the sum of the rows, 66.
 """
 
 import os

@@ -331,9 +331,7 @@ def _plain(reason: str) -> str:
     return re.sub("[0-9]+", "N", re.sub(r"/\S+/", "", reason))
 
 
-def run(
-    storm: SizeStorm, changes: int, faults: int, minutes: float | None = None
-) -> None:
+def run(storm: SizeStorm, changes: int, faults: int, minutes: float | None = None) -> None:
     """Makes the changes and the faults, and writes a line after each change. minutes: no
     change begins later than that; None: all are made."""
     storm.start()

@@ -2,11 +2,11 @@
 
 Zojer, Posner and Özden (2026, ElastiSim; logs of Cori, Eagle and Theta) compare shares of 0
 to 100% malleable jobs. Here a job that is malleable may have from half of its size in the
-log, and at most that size, or twice as much. It may prefer its size in the log: then it grows
-beyond that only while no job waits; or it never has less. The plans are first come first served with
-sizes that change (``even-fr``, as in Weissman et al.), and EASY with sizes that change
-(``even-easy``). Both compare with the rigid log under fcfs and under EASY. Run times are
-known and linear, and changes are free.
+log, and at most that size, or twice as much. It may prefer its size in the log: then it
+grows beyond that only while no job waits. Or it never has less. The plans are first come
+first served with sizes that change (``even-fr``, as in Weissman et al.), and EASY with sizes
+that change (``even-easy``). Both compare with the rigid log under fcfs and under EASY. Run
+times are known and linear, and changes are free.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from cosched.tables import markdown
 HOUR = 3600
 SHARES = (20, 40, 60, 80, 100)
 WHOLE = 100
-#: The least, the preferred and the greatest size of malleable jobs, in percent of that in the
-#: log; None: the greatest one.
+#: The least, the preferred and the greatest size of malleable jobs, in percent of that in
+#: the log; None: the greatest one.
 SIZES = ((50, None, WHOLE), (50, None, 200), (50, WHOLE, 200), (WHOLE, WHOLE, 200))
 RIGID = ("ideal-only", "ideal-easy")
 PLANS = ("even-fr", "even-easy")

@@ -6,11 +6,12 @@ one of these (``Knowledge``):
 - known: the true model. Each job then ends when the queue expects it (``AsExpected``);
 - fit: as in a domain, twice the time on half the nodes, until iterations on two sizes are
   measured. Then the fit of a/P + bP holds;
-- a percentage: the program predicts the time of an iteration when it starts, as Prophet does
-  by callbacks (section 3 of the paper). Each time is off by up to this much, up or down,
-  drawn anew for each number of nodes.
+- a percentage: the program predicts the time of an iteration when it starts, as Prophet
+  does by callbacks (section 3 of the paper). Each time is off by up to this much, up or
+  down, drawn anew for each number of nodes.
 
-With the last two, jobs run by their true models, whatever the queue expects (``OwnCourses``).
+With the last two, jobs run by their true models, whatever the queue expects
+(``OwnCourses``).
 """
 
 from __future__ import annotations
@@ -61,7 +62,8 @@ def knowledge_of(word: str) -> Knowledge:
     number = word.removesuffix("%")
     if not is_whole(number, 0) or len(number) > len(str(OFF_MOST)):
         raise CoschedError(
-            f"'{word}' is neither {KNOWN_WORD}, {FIT_WORD} nor a percentage up to {OFF_MOST}"
+            f"'{word}' is neither {KNOWN_WORD}, {FIT_WORD} nor a percentage up to "
+            f"{OFF_MOST}"
         )
     off = parse_integer(number, "a percentage", 0, OFF_MOST)
     return Knowledge(f"{off}%", off)

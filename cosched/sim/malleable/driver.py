@@ -1,7 +1,7 @@
 """Drives the queue with a stream of malleable jobs, in virtual time.
 
-Each change has the cost that the queue expects. Unless it knows less (``courses``), each job
-ends when the queue expects it, too. Resizing a job changes its end. The end on
+Each change has the cost that the queue expects. Unless it knows less (``courses``), each
+job ends when the queue expects it, too. Resizing a job changes its end. The end on
 the heap may therefore be out of date: one that comes too early is put off, one that comes
 too late is ignored. As in the paper, a decision follows each arrival and each end.
 

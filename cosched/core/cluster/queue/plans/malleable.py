@@ -31,8 +31,8 @@ jobs that got other bounds and cannot change yet. Jobs start in the order of the
 submission.
 
 A job may have a preferred size below its ideal. It starts with more, and grows beyond it,
-only while no job waits. A harvest takes what jobs have beyond their preferred sizes first. A
-job that starts with fewer nodes than it prefers gets such nodes, too.
+only while no job waits. A harvest takes what jobs have beyond their preferred sizes first.
+A job that starts with fewer nodes than it prefers gets such nodes, too.
 
 With ``sizes.suspension`` a pass that leaves the first job waiting can suspend a running
 one. The first job starts on these nodes once the suspension is confirmed. If another job

@@ -1,9 +1,9 @@
 """Divides nodes among jobs by their preferred sizes.
 
-A job starts with more than its preferred size, and grows beyond it, only while no job waits.
-What it has beyond that size is its surplus, and others get that first. The idea is that of
-Zojer, Posner and Özden (2026), who keep jobs at a preferred size where that is possible.
-Without preferred sizes all of this does nothing: a job then prefers its ideal.
+A job starts with more than its preferred size, and grows beyond it, only while no job
+waits. What it has beyond that size is its surplus, and others get that first. The idea is
+that of Zojer, Posner and Özden (2026), who keep jobs at a preferred size where that is
+possible. Without preferred sizes all of this does nothing: a job then prefers its ideal.
 """
 
 from __future__ import annotations
@@ -20,9 +20,7 @@ def take_surplus(victims: Sequence[ResizableRun], count: int) -> Amounts:
     return divide_evenly([run.surplus for run in victims], count)
 
 
-def take_surplus_first(
-    take: Deal, victims: Sequence[ResizableRun], count: int
-) -> Amounts:
+def take_surplus_first(take: Deal, victims: Sequence[ResizableRun], count: int) -> Amounts:
     """Takes the surplus; then deals with what the jobs have left."""
     amounts = take_surplus(victims, count)
     left = [
