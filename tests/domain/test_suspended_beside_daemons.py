@@ -73,8 +73,8 @@ class Site:
 
     def on_nodes(self, name):
         """Returns what the daemon of each node shows of a job."""
-        nodes = self.ask("status")["nodes"]
-        return [job for node in nodes for job in node["jobs"] if job["name"] == name]
+        nodes, label = self.ask("status")["nodes"], f"{name}-{self.numbers[name]}"
+        return [job for node in nodes for job in node["jobs"] if job["name"] == label]
 
     def until(self, check, problem):
         """Returns what ``check`` returns, once that is true."""

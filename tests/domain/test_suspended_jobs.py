@@ -71,7 +71,7 @@ class Nodes:
 
 @pytest.fixture
 def nodes(make_rig):
-    rig = make_rig(2, queue=QUEUE)
+    rig = make_rig(2, queue=QUEUE, slots=1)  # both jobs want the only one
     rig.start()
     rig.until_up()
     return Nodes(rig)

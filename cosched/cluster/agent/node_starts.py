@@ -91,7 +91,12 @@ class NodeStarts:
         self._steps = steps
         self._jobs: dict[World, NodeJob] = {}
         self._admissions = Admissions(member.name, self)
-        self._stops = Stops(self._worlds_of, partial(self.send, CONTROLLER))
+        self._stops = Stops(
+            self._worlds_of,
+            partial(self.send, CONTROLLER),
+            lambda start: self.stewards.lend_slots(start),
+            lambda start: self.stewards.take_slots_back(start),
+        )
         self._broken: set[Start] = set()  # the controller waits for the end on this node
         self._ended_early: deque[Start] = deque(maxlen=_TOMBSTONES)
         self._stewards: Stewards | None = None

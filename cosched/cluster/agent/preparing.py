@@ -209,14 +209,22 @@ class Stewards:
         wanted = min(found.cpus or found.counts[route.place], self._slots)
         among = None if part is None else part.slots
         uses = found.jobs_per_node if found.alone else 1
-        number = _number(route)
+        number = _number(route.job, route.start)
         assigned = self._inventory.assign(number, wanted, {SLOTS: 1}, among, uses)
         return [task[SLOTS][0] for task in assigned]
 
     def _release(self, route: Route) -> None:
         self._parts.leave((route.job, route.start), route.world)
         if not route.world:
-            self._inventory.release(_number(route))
+            self._inventory.release(_number(route.job, route.start))
+
+    def lend_slots(self, start: tuple[int, int]) -> None:
+        """Lets other jobs have the slots of a suspended start."""
+        self._inventory.lend(_number(*start))
+
+    def take_slots_back(self, start: tuple[int, int]) -> None:
+        """Ends that."""
+        self._inventory.take_back(_number(*start))
 
     def _environ(self) -> dict[str, str]:
         """Returns the node's name for its tasks where its scheduler daemon has it, too.
@@ -225,10 +233,10 @@ class Stewards:
         return {"COSCHED_NODE": self._name} if daemon.exists() else {}
 
 
-def _number(route: Route) -> int:
+def _number(job: int, start: int) -> int:
     """Returns a number for the inventory: a job may be started again while its former
     start still ends."""
-    return route.job << 20 | route.start
+    return job << 20 | start
 
 
 def _make_directory(directory: Path, uid: int, gid: int) -> None:

@@ -2,6 +2,7 @@
 
 A job has one steward here for each of its worlds. All of them stop their tasks before the
 node answers. A world that begins while its job is suspended is stopped as soon as it goes.
+While all tasks stand still, the job that is to run here may have their slots.
 """
 
 from __future__ import annotations
@@ -46,14 +47,19 @@ class _Order(Struct):
 
 class Stops:
     """The suspended starts on this node. worlds_of: returns those of a start here. send:
-    sends a message to the controller."""
+    sends a message to the controller. lend: lets others have the slots of a start.
+    take_back: ends that."""
 
     def __init__(
         self,
         worlds_of: Callable[[Start], Iterable[World]],
         send: Callable[[OfJob], None],
+        lend: Callable[[Start], None],
+        take_back: Callable[[Start], None],
     ) -> None:
         self._worlds_of = worlds_of
+        self._lend = lend
+        self._take_back = take_back
         self._send = send
         self._orders: dict[Start, _Order] = {}
 
@@ -70,6 +76,8 @@ class Stops:
                 self._send(TasksSuspended(*start, message.times, problem))
                 return
         stopped = isinstance(message, SuspendTasks)
+        if not stopped:
+            self._take_back(start)
         order = self._orders[start] = _Order(message.times, stopped, set())
         for world in self._worlds_of(start):
             if world.stop_tasks(stopped=stopped):
@@ -106,6 +114,8 @@ class Stops:
             return
         order.answered = True
         if order.stopped:
+            if not order.problem:
+                self._lend(start)
             self._send(TasksSuspended(*start, order.times, order.problem))
         else:
             self._send(TasksContinued(*start, order.times))

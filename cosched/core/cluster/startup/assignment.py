@@ -66,6 +66,7 @@ class Inventory:
     def __init__(self, units: Mapping[str, Units]) -> None:
         self._pools = {name: Pool(of) for name, of in units.items()}
         self._jobs: dict[int, tuple[Assignment, int]] = {}
+        self._lent: set[int] = set()  # jobs whose units others may have
 
     @property
     def totals(self) -> dict[str, int]:
@@ -119,8 +120,24 @@ class Inventory:
         """Frees the units of a job."""
         if job not in self._jobs:
             raise CoschedError(f"job {job}: has no resources of this node")
+        self.take_back(job)
         made, uses = self._jobs.pop(job)
         self._count(made, -uses)
+
+    def lend(self, job: int) -> None:
+        """Lets other jobs have the units of a job, which stands still; ignores a job that
+        has none, or has lent them."""
+        if job in self._jobs and job not in self._lent:
+            self._lent.add(job)
+            made, uses = self._jobs[job]
+            self._count(made, -uses)
+
+    def take_back(self, job: int) -> None:
+        """Ends a loan, if there is one. Others that have the units keep them until they
+        end."""
+        if job in self._lent:
+            self._lent.discard(job)
+            self._count(*self._jobs[job])
 
     def _choose(
         self, job: int, name: str, number: int, tasks: int, among: Collection[int] | None

@@ -39,8 +39,38 @@ def sent():
 
 
 @pytest.fixture
-def stops(worlds, sent):
-    return Stops(lambda start: worlds if start == START else [], sent.append)
+def lent():
+    """The starts whose slots others may have, as they were lent."""
+    return []
+
+
+@pytest.fixture
+def stops(worlds, sent, lent):
+    def take_back(start):
+        while start in lent:
+            lent.remove(start)
+
+    def worlds_of(start):
+        return worlds if start == START else []
+
+    return Stops(worlds_of, sent.append, lent.append, take_back)
+
+
+def test_slots_are_lent_while_all_tasks_stand_still(stops, worlds, lent):
+    stops.take(SuspendTasks(*START, 1))
+    stops.reported(worlds[1], "", stopped=True)
+    assert not lent
+    stops.reported(worlds[0], "", stopped=True)
+    assert lent == [START]
+    stops.take(ContinueTasks(*START, 1))
+    assert not lent
+
+
+def test_slots_of_tasks_that_may_run_on_are_not_lent(stops, worlds, lent):
+    stops.take(SuspendTasks(*START, 1))
+    stops.reported(worlds[0], "process 8 does not stop", stopped=True)
+    stops.reported(worlds[1], "", stopped=True)
+    assert not lent
 
 
 def test_node_answers_when_all_worlds_stand_still(stops, worlds, sent):
