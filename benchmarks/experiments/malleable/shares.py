@@ -78,7 +78,7 @@ def _table(name: str, outcomes: Sequence[MalleableOutcome]) -> str:
     by_queue = dict(zip(RIGID, rigid.figures, strict=True))
     easy = by_queue["ideal-easy"]
     rows = [
-        ("0%", "100%", "", "100%",
+        ("0%", "100%", "100%", "100%",
          f"rigid, {'fcfs' if queue == 'ideal-only' else 'EASY'}",
          *_cells([figures], easy))
         for queue, figures in by_queue.items()
@@ -91,7 +91,7 @@ def _table(name: str, outcomes: Sequence[MalleableOutcome]) -> str:
             for case, figures in zip(outcome.run.cases, outcome.figures, strict=True)
             if (case.percent, case.policy, case.share) == (least, plan, share)
         ]
-        sizes = (f"{least}%", "" if preferred is None else f"{preferred}%", f"{most}%")
+        sizes = (f"{least}%", f"{preferred or most}%", f"{most}%")
         rows.append((f"{share}%", *sizes, plan, *_cells(found, easy)))
     jobs, nodes = rigid.figures[0]["jobs"], rigid.nodes
     head = ("malleable", "least", "preferred", "most", "plan", "wait, h", "total, h")

@@ -84,7 +84,7 @@ Examples:
   cosched sim malleable sdsc --policy even-fr,even-fq --degree 3,9,none
   cosched sim malleable mixed --beta 0.25 --traces 4 --out mixed.json
   cosched sim malleable KTH.swf.gz --malleable 0,20,100 --policy even-easy
-  cosched sim malleable KTH.swf.gz --ideal 200 --preferred 100 --policy even-easy
+  cosched sim malleable KTH.swf.gz --ideal 200 --preferred 100
   cosched sim malleable ge --worth 1 --predict fit,0%,10%
 """
 

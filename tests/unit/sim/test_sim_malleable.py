@@ -373,11 +373,11 @@ def test_logs_may_have_some_malleable_jobs(folder, tmp_path, capsys):
     assert len(rows) == 2 + 4 * 2 * 5
     assert (rows[1][4], rows[1][7]) == ("rigid, EASY", "+0%")
     waits = {tuple(row[:5]): float(row[5]) for row in rows}
-    rigid = waits["| 0%", "100%", "", "100%", "rigid, EASY"]
-    assert waits["| 100%", "50%", "", "100%", "even-easy"] <= rigid
+    rigid = waits["| 0%", "100%", "100%", "100%", "rigid, EASY"]
+    assert waits["| 100%", "50%", "100%", "100%", "even-easy"] <= rigid
     totals = {tuple(row[:5]): float(row[6]) for row in rows}
     kept = totals["| 100%", "100%", "100%", "200%", "even-easy"]
-    assert kept < totals["| 0%", "100%", "", "100%", "rigid, EASY"]
+    assert kept < totals["| 0%", "100%", "100%", "100%", "rigid, EASY"]
     with pytest.raises(SystemExit):
         experiment.main(["--shares", "--out", str(tmp_path)])
 
