@@ -52,7 +52,7 @@ from cosched.node.records.recorder import Recorder
 from cosched.node.sockets.control import ControlSocket
 from cosched.node.sockets.registration import RegistrationSocket, TaskHello, Welcome
 from cosched.node.status import NodeView, node_status
-from cosched.node.tasks.killed import KilledTasks
+from cosched.node.tasks.killed_tasks import KilledTasks
 from cosched.node.tasks.life import TaskLife
 from cosched.node.tasks.live import LiveJob
 from cosched.node.tasks.live_jobs import JobTable

@@ -1,4 +1,4 @@
-"""Killed tasks of jobs that wait end beside a job that computes all the time."""
+"""Killed tasks of waiting jobs end beside a job that computes all the time."""
 
 from __future__ import annotations
 

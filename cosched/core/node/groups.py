@@ -28,8 +28,9 @@ FILLING_PERCENT = 10
 class LowShares(NamedTuple):
     """The shares of unscheduled classes, in percent of their CPUs."""
 
-    waiting: int  #: of each class
-    filling: int  #: of all classes together that fill the waits of a scheduled job
+    waiting: int  #: one class
+    #: All classes together that fill the waits of a scheduled job.
+    filling: int
 
 
 #: The paper's rule: 1%, with which a task looks for messages and computes.

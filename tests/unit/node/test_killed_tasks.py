@@ -13,7 +13,7 @@ import pytest
 from cosched.core.errors import CoschedError
 from cosched.core.node.messages import Mode
 from cosched.linux import proc
-from cosched.node.tasks.killed import KilledTasks
+from cosched.node.tasks.killed_tasks import KilledTasks
 
 
 class Classes:

@@ -1,4 +1,4 @@
-"""Lets killed tasks of jobs that wait leave their classes, so that they end soon.
+"""Takes killed tasks of waiting jobs out of their classes, so that they end soon.
 
 A killed process needs the CPU to end. In the class of a job that waits it would get next to
 nothing beside a job that computes, and the user's launcher would wait for it. Outside it
