@@ -19,7 +19,7 @@ into a page, between the lines <!-- PART: begin --> and <!-- PART: end -->.
 
 --log FILE...: Figures 5 to 8 instead, the models fitted to these logs beside the logs.
 --shares as well: the logs themselves instead, with 0 to 100% malleable jobs.
---predictions: what the queue knows of run times, instead (10 streams).
+--predictions: instead, the gain by better knowledge of run times (10 streams).
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@ Zojer, Posner and Özden (2026, ElastiSim; logs of Cori, Eagle and Theta) compar
 to 100% malleable jobs. Here a job that is malleable may have from half of its size in the
 log, and at most that size, or twice as much. It may prefer its size in the log: then it
 grows beyond that only while no job waits. Or it never has less. The plans are first come
-first served with sizes that change (``even-fr``, as in Weissman et al.), and EASY with sizes
-that change (``even-easy``). Both compare with the rigid log under fcfs and under EASY. Run
-times are known and linear, and changes are free.
+first served with sizes that change (``even-fr``, as in Weissman et al.), and EASY with
+sizes that change (``even-easy``). Both compare with the rigid log under fcfs and under
+EASY. Run times are known and linear, and changes are free.
 """
 
 from __future__ import annotations

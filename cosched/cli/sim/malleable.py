@@ -46,7 +46,7 @@ from cosched.tables import table
 
 HEAD = ("policy", "wait", "run", "total", "jobs/h", "harvests", "success")
 ALIGN = "<>>>>>>"
-#: What the queue knows, as a title has it.
+#: The words of a title for the knowledge of the queue.
 _KNOWS = MappingProxyType({KNOWN_WORD: "", FIT_WORD: ", run times fitted"})
 Figures: TypeAlias = dict[Case, dict[str, float]]
 

@@ -94,8 +94,8 @@ class NodeStarts:
         self._stops = Stops(
             self._worlds_of,
             partial(self.send, CONTROLLER),
-            lambda start: self.stewards.lend_slots(start),
-            lambda start: self.stewards.take_slots_back(start),
+            self._lend_slots,
+            self._take_slots_back,
         )
         self._broken: set[Start] = set()  # the controller waits for the end on this node
         self._ended_early: deque[Start] = deque(maxlen=_TOMBSTONES)
@@ -308,6 +308,12 @@ class NodeStarts:
 
     def later(self, after_s: float, call: Callable[[], None]) -> None:
         asyncio.get_running_loop().call_later(after_s, call)
+
+    def _lend_slots(self, start: Start) -> None:
+        self.stewards.lend_slots(start)
+
+    def _take_slots_back(self, start: Start) -> None:
+        self.stewards.take_slots_back(start)
 
     def tasks_stopped(self, job: NodeJob, problem: str, *, stopped: bool) -> None:
         self._stops.reported(job, problem, stopped=stopped)

@@ -1,6 +1,6 @@
 """Follows the true courses of jobs of which the queue may know less than the simulator.
 
-The queue knows how long a job runs on its ideal. What it knows of other numbers of nodes is
+The queue knows how long a job runs on its ideal. Its knowledge of other numbers of nodes is
 one of these (``Knowledge``):
 
 - known: the true model. Each job then ends when the queue expects it (``AsExpected``);
@@ -8,7 +8,7 @@ one of these (``Knowledge``):
   measured. Then the fit of a/P + bP holds;
 - a percentage: the program predicts the time of an iteration when it starts, as Prophet
   does by callbacks (section 3 of the paper). Each time is off by up to this much, up or
-  down, drawn anew for each number of nodes.
+  down, drawn for each number of nodes.
 
 With the last two, jobs run by their true models, whatever the queue expects
 (``OwnCourses``).
@@ -40,7 +40,7 @@ ITERATIONS = 1000
 
 @dataclass(frozen=True, slots=True)
 class Knowledge:
-    """What the queue knows of run times on other nodes than the ideal."""
+    """The knowledge of the queue about run times on other nodes than the ideal."""
 
     name: str  #: its word on the command line
     #: How much the predictions of programs are off, in percent; None: they predict nothing.
@@ -73,7 +73,7 @@ class Courses(Protocol):
     """When jobs end."""
 
     def started(self, place: JobId, size: int) -> bool:
-        """Called after a job started on so many nodes; returns whether the queue got a
+        """Called after a job started with this size; returns whether the queue got a
         report, after which it decides again."""
 
     def resized(self, place: JobId, size: int, cost_ns: int) -> None:
@@ -115,10 +115,10 @@ class AsExpected:
 class Course:
     """The work of one job that is left."""
 
-    job: MalleableJob  #: as it truly is
-    size: int  #: the number of its nodes
-    since_ns: int  #: it works from then on
-    left_ns: float  #: its work at that time: how long it takes on the ideal
+    job: MalleableJob  #: with its true model.
+    size: int  #: the number of its nodes.
+    since_ns: int  #: it works from then on.
+    left_ns: float  #: its work at that time: how long it takes on the ideal.
 
     @property
     def stretch(self) -> float:

@@ -166,7 +166,7 @@ def simulate(
 ) -> MalleableSchedule:
     """Runs a stream of jobs, sorted by submission, on a machine of ``nodes`` nodes.
 
-    knowledge: what the queue knows of the jobs' run times. seed: draws the errors of
+    knowledge: that of the queue about the jobs' run times. seed: draws the errors of
     predictions.
     """
     engine = VirtualTime()

@@ -108,7 +108,7 @@ class Case:
     degree: int | None
     percent: int  #: a job's least size, as a percentage of that in the log
     share: int = 100  #: the percentage of the jobs that are malleable; Table 1's all are
-    predict: str = KNOWN_WORD  #: what the queue knows of run times, a word of courses.py
+    predict: str = KNOWN_WORD  #: the queue's knowledge of run times, a word of courses.py
 
     @property
     def label(self) -> str:

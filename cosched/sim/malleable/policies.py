@@ -93,7 +93,7 @@ def run_stream(
     seed: int = 0,
 ) -> MalleableSchedule:
     """Runs jobs, sorted by submission and numbered by place, under a policy. knowledge:
-    what it knows of their run times. seed: draws the errors of predictions."""
+    the policy's, about their run times. seed: draws the errors of predictions."""
     if name not in QUEUES:
         plan = Easy if name in BACKFILLING else InOrder
         sizes = policy_of(name, degree, control, suspension)

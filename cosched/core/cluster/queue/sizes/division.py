@@ -19,8 +19,8 @@ class Bounds(NamedTuple):
     """The size of a job, between narrower bounds than its own."""
 
     size: int  #: in nodes
-    minimum: int  #: what it has at least after it has given some
-    ideal: int  #: what it has at most after it has got some
+    minimum: int  #: the least size that is left after a gift of its nodes
+    ideal: int  #: the greatest size that it may get
 
 
 Sized: TypeAlias = ResizableRun | Bounds

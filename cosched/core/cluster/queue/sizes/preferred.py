@@ -1,9 +1,9 @@
 """Divides nodes among jobs by their preferred sizes.
 
 A job starts with more than its preferred size, and grows beyond it, only while no job
-waits. What it has beyond that size is its surplus, and others get that first. The idea is
-that of Zojer, Posner and Özden (2026), who keep jobs at a preferred size where that is
-possible. Without preferred sizes all of this does nothing: a job then prefers its ideal.
+waits. Its nodes beyond that size are its surplus, and others get these first. Zojer, Posner
+and Özden (2026) keep jobs at a preferred size where that is possible. Without preferred
+sizes all of this does nothing: a job then prefers its ideal.
 """
 
 from __future__ import annotations
