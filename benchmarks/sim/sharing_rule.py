@@ -4,7 +4,7 @@ A job that shares needs half of each of twice as many nodes. A job that is large
 machine waits longer for them than it saves. So made logs are simulated, with jobs up to a
 part of the machine on halves and larger ones on whole nodes, and compared with EASY without
 sharing. The rule is the largest part under which no log has a response that is more than 2%
-worse.
+worse. The domain's default is this rule (``NEVER_LOSES``).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from itertools import product
 from rich.progress import track
 
 from benchmarks.experiment import Bench, positive
+from cosched.core.cluster.queue.halves.placement import NEVER_LOSES
 from cosched.sim.logs.generate import Recipe, generate
 from cosched.sim.symbiotic.datastar import DATASTAR
 from cosched.sim.symbiotic.stream import StreamRecipe, stream_of
@@ -27,7 +28,7 @@ MACHINES = (32, 128)
 LOADS = (0.6, 0.75, 0.9)
 #: The largest job that shares, in whole nodes, as a part of the machine.
 PARTS: Mapping[str, float] = {"all": 1.0, "1/4": 0.25, "1/8": 0.125, "1/16": 0.0625}
-PLACEMENTS = ("labels", "anyhow")
+PLACEMENTS = tuple(NEVER_LOSES)
 #: Responses that are worse by less than this count as equal.
 WORSE_MOST = 0.02
 

@@ -39,6 +39,7 @@ from cosched.core.cluster.queue.queue_events import (
     ContinueJob,
     DropJobs,
     EndJob,
+    HalvesLimited,
     JobCancelled,
     JobEnded,
     JobFailedToStart,
@@ -164,6 +165,9 @@ class Jobs:
         self.driver.handle(
             SettingsChanged(now_ns, config.queue.decides, config.queue.grace_ns)
         )
+        if config.symbiosis.divides:
+            largest = config.symbiosis.largest_part
+            self.driver.handle(HalvesLimited(now_ns, largest))
         if shared:
             walltimes_ns = self.entries.walltimes_ns()
             self.driver.handle(
@@ -267,7 +271,9 @@ class Jobs:
         elif isinstance(message, OF_SUSPENSIONS):
             self.suspensions.take(sender, message)
         elif isinstance(message, JobShared):
-            self.shared.take(sender, message)
+            judged = self.shared.take(sender, message)
+            if judged is not None:
+                self.driver.when_idle(lambda: self.entries.relabel(judged))
         else:
             self.starts.take(sender, message)
 

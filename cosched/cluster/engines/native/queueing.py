@@ -132,6 +132,22 @@ class Queueing:
                 self._driver.handle(JobCancelled(self._clock.now_ns(), job.number))
                 self.add(record, size)
 
+    def relabel(self, uid: int) -> None:
+        """Lets the waiting jobs of a user count as what is known of their labels now. They
+        keep their places."""
+        for job in list(self._queue.waiting):
+            record = self._records.live[job.number]
+            if record.uid != uid or not isinstance(job, SharingJob) or not job.shares:
+                continue
+            if self._limits_of(record) != job.limits:
+                self._submit_again(record, job)
+
+    def _submit_again(self, record: Record, job: SharingJob) -> None:
+        now_ns, terms = self._clock.now_ns(), self._prerequisites.terms(record)
+        relabelled = replace(job, limits=self._limits_of(record))
+        self._driver.handle(JobCancelled(now_ns, job.number))
+        self._driver.handle(JobSubmitted(now_ns, relabelled, terms))
+
     def recovered(self, record: Record) -> Job:
         """Returns a job that has nodes as the queue takes it. It keeps them if it or the
         domain does not change sizes, and may take as long as with its fewest nodes yet."""

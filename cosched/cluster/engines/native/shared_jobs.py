@@ -25,6 +25,7 @@ from cosched.cluster.sharing_messages import BesideJob, JobShared, Spent
 from cosched.config.symbiosis import SymbiosisSettings
 from cosched.core.cluster.queue.machine import QueueMachine
 from cosched.core.cluster.queue.queue_events import PairKnown
+from cosched.core.counting import counted
 from cosched.core.errors import CoschedError
 from cosched.core.symbiosis.labels import LabelRecord
 from cosched.core.symbiosis.limited import Spending, find_limits, summed
@@ -92,19 +93,20 @@ class SharedJobs:
 
     # --- reports --------------------------------------------------------------------------
 
-    def take(self, sender: str, message: JobShared) -> None:
-        """Handles what a node saw. Raises CoschedError if the sender has no part of it."""
+    def take(self, sender: str, message: JobShared) -> int | None:
+        """Handles what a node saw. Returns the user whose label was judged; None: none was.
+        Raises CoschedError if the sender has no part of it."""
         record = self._known_job(message.job)
         if record is None or record.start != message.start or sender not in record.hosts:
             raise CoschedError(
                 f"job {message.job}: {sender} has no part of its start {message.start}"
             )
         if not self._settings.divides or not record.submission.limited_by:
-            return
+            return None
         key = (message.job, message.start)
         seen = self._seen.setdefault(key, _Seen())
         if seen.judged:
-            return
+            return None
         seen.reports[sender] = message
         while len(self._seen) > STARTS_MOST:
             self._seen.popitem(last=False)
@@ -115,6 +117,7 @@ class SharedJobs:
             self._judge(record, seen)
             seen.reports.clear()
         self.forget_old()
+        return record.uid if seen.judged else None
 
     def _known_job(self, number: int) -> Record | None:
         """Returns a job that runs, or ended a moment ago."""
@@ -205,7 +208,8 @@ class SharedJobs:
         names = ", ".join(sorted(counts)) or "no label"
         if kept is None or kept.label != label or not kept.wrong:
             return f"counts as {names}: labels of this user's other programs were wrong"
-        return f"counts as {names}: its label was wrong in {kept.wrong} runs"
+        runs = counted(kept.wrong, "run")
+        return f"counts as {names}: its label was wrong in {runs}"
 
     def pairs(self) -> list[PairKnown]:
         """Returns what is known of pairs. Raises CoschedError if nodes have no halves."""
