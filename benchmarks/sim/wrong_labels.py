@@ -3,7 +3,7 @@
 Streams of the prototype (section 2.4 of Weinberg and Snavely) run with right labels, with
 users who name the CPU for everything (*liars*), and with single wrong labels. They run once
 by the labels alone, and once as a domain does it: a label loses its effect after some wrong
-runs. The gain is the makespan on whole nodes / the makespan on halves. The gain of the last
+runs. Jobs that wait are labelled again, which matters if many do. The gain is the makespan on whole nodes / the makespan on halves. The gain of the last
 half begins when half of the jobs have ended: it shows what is left of the cost by then.
 """
 
@@ -50,14 +50,17 @@ class Figures:
     others: float | None  #: the same of all other users
 
 
-def figures(seed: int, jobs: int, placement: str) -> dict[str, Figures]:
-    """Returns the figures of a stream with the labels of each arm."""
+def figures(seed: int, jobs: int, placement: str, queue: int) -> dict[str, Figures]:
+    """Returns the figures of a stream with the labels of each arm. queue: the most jobs that
+    wait at a time."""
     found: dict[str, Figures] = {}
     honest: Shared | None = None
     for name, (liars, wrong, wrong_runs) in ARMS.items():
         recipe = StreamRecipe(jobs=jobs, seed=seed, liars=liars, wrong=wrong)
         stream = make_stream(recipe, NPB)
-        run = SharingRun(NPB, recipe, NODES, wrong_runs=wrong_runs)
+        run = SharingRun(
+            NPB, recipe, NODES, queue_limit=queue, wrong_runs=wrong_runs
+        )
         whole = simulate(run, stream, NODES, "whole")
         one = simulate(run, stream, NODES, placement)
         honest = one if honest is None else honest
@@ -128,7 +131,7 @@ def run(options: argparse.Namespace) -> tuple[list[str], object]:
     lines: list[str] = []
     documents = []
     for jobs, placement in track(cases, description="streams", transient=True):
-        found = [figures(seed, jobs, placement) for seed in seeds]
+        found = [figures(seed, jobs, placement, options.queue) for seed in seeds]
         head = (f"{placement}, {jobs} jobs", "gain", "kept", "last half", "liars", "others")
         lines += [*table(head, rows_of(found), "<>>>>>"), ""]
         streams = [
@@ -151,6 +154,7 @@ def main(words: Sequence[str] | None = None) -> None:
         default=[200, 400, 1000],
         help="jobs of a stream (default 200 400 1000)",
     )
+    add("--queue", type=positive, default=12, help="the most that wait (default 12)")
     bench.run(run, words)
 
 

@@ -1,10 +1,12 @@
 """What wrong labels cost, and whom."""
 
+import pytest
+
 from benchmarks.sim.wrong_labels import ARMS, HONEST, figures, rows_of
 
 
 def test_right_labels_gain_most_and_are_compared_with_themselves():
-    found = figures(1, 120, "split")
+    found = figures(1, 120, "split", 12)
     assert set(found) == set(ARMS)
     assert found[HONEST].liars is None
     assert found[HONEST].gain > found["liars, each label counts"].gain
@@ -14,8 +16,9 @@ def test_right_labels_gain_most_and_are_compared_with_themselves():
     assert float(rows["liars"][4]) > 0
 
 
-def test_learned_labels_keep_more_of_the_gain():
-    found = [figures(seed, 300, "split") for seed in range(3)]
+@pytest.mark.parametrize("queue", [12, 300])
+def test_learned_labels_keep_more_of_the_gain(queue):
+    found = [figures(seed, 300, "split", queue) for seed in range(3)]
     kept, lost = (
         sum(each[name].gain for each in found)
         for name in ("liars", "liars, each label counts")

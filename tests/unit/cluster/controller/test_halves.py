@@ -146,7 +146,7 @@ def test_job_that_is_large_for_the_domain_takes_whole_nodes(store):
         small = controller.submit(ranks=4, **CPU)
         await passes()
         assert objects(controller) == {
-            large: (((0, 1),), (), (4, 1)),
+            large: (((0, 1),), (), (3, 2)),
             small: (((2, 3),), (0, 0), (2, 2)),
         }
         run(controller, large)

@@ -88,7 +88,8 @@ class Halves(OnBoard[Board]):
             )
         nodes = self._most_nodes
         if job.size < 1 or self._place(job, Board(nodes)) is None:
-            wanted = f"{job.size} halves of nodes" if job.shares else f"{job.whole} nodes"
+            halves = job.shares and not self.is_too_large(job, Board(nodes))
+            wanted = f"{job.size} halves of nodes" if halves else f"{job.whole} nodes"
             raise CoschedError(
                 f"job {job.number} wants {wanted}; the machine has {nodes} nodes"
             )
