@@ -181,7 +181,7 @@ OF_DOMAINS = ("split", *_BY_LABELS)
 #: The largest jobs that have halves, as a part of the nodes: with these no made log has a
 #: response that is more than 2% worse than without sharing (benchmarks/sim/sharing_rule).
 NEVER_LOSES: Mapping[str, float] = MappingProxyType(
-    {"split": 1 / 16, "labels": 1 / 8, "anyhow": 1 / 16, LEARNED: 1 / 16}
+    {"split": 1 / 16, "labels": 1 / 8, "anyhow": 1 / 16, LEARNED: 1 / 8}
 )
 
 
