@@ -2,8 +2,8 @@
 
 Two jobs of one rank run on a CPU each. In one run both have labels: the node reads their
 counters, and lets one rest now and then to see the other one alone. In the next run they
-have none, and nothing looks at them. All else is equal: the same daemons, the same shim, the
-same program, which counts rounds of equal work. A ratio compares two successive runs, so
+have none, and nothing looks at them. All else is equal: daemons, shim and program, which
+counts rounds of equal work. A ratio compares two successive runs, so
 that slow changes of the machine cancel out; the order differs from pair to pair. The first
 looks come soon, so a short job pays a larger part.
 """
@@ -36,8 +36,11 @@ LABEL = "COSCHED_LIMITED_BY"
 PATIENCE_S = 60.0
 
 
-def run_jobs(paths: NodePaths, mpi: Mpi, program: Path, seconds: float, label: str) -> float:
-    """Returns the rounds a second of two jobs on a CPU each. label: of both; empty: none."""
+def run_jobs(
+    paths: NodePaths, mpi: Mpi, program: Path, seconds: float, label: str
+) -> float:
+    """Returns the rounds a second of two jobs on a CPU each. label: of both; empty: no
+    label."""
     environ = {name: value for name, value in os.environ.items() if name != LABEL}
     if label:
         environ[LABEL] = label

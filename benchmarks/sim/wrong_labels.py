@@ -3,8 +3,9 @@
 Streams of the prototype (section 2.4 of Weinberg and Snavely) run with right labels, with
 users who name the CPU for everything (*liars*), and with single wrong labels. They run once
 by the labels alone, and once as a domain does it: a label loses its effect after some wrong
-runs. Jobs that wait are labelled again, which matters if many do. The gain is the makespan on whole nodes / the makespan on halves. The gain of the last
-half begins when half of the jobs have ended: it shows what is left of the cost by then.
+runs, for jobs that wait already, too. The gain is the makespan on whole nodes / that on
+halves. The gain of the last half begins when half of the jobs have ended: it shows what is
+left of the cost by then.
 """
 
 from __future__ import annotations
@@ -51,16 +52,14 @@ class Figures:
 
 
 def figures(seed: int, jobs: int, placement: str, queue: int) -> dict[str, Figures]:
-    """Returns the figures of a stream with the labels of each arm. queue: the most jobs that
-    wait at a time."""
+    """Returns the figures of a stream with the labels of each arm. queue: the most jobs
+    that wait at a time."""
     found: dict[str, Figures] = {}
     honest: Shared | None = None
     for name, (liars, wrong, wrong_runs) in ARMS.items():
         recipe = StreamRecipe(jobs=jobs, seed=seed, liars=liars, wrong=wrong)
         stream = make_stream(recipe, NPB)
-        run = SharingRun(
-            NPB, recipe, NODES, queue_limit=queue, wrong_runs=wrong_runs
-        )
+        run = SharingRun(NPB, recipe, NODES, queue_limit=queue, wrong_runs=wrong_runs)
         whole = simulate(run, stream, NODES, "whole")
         one = simulate(run, stream, NODES, placement)
         honest = one if honest is None else honest
@@ -106,11 +105,14 @@ def _mean(values: Iterable[float | None]) -> float | None:
 def rows_of(found: Sequence[Mapping[str, Figures]]) -> list[tuple[str, ...]]:
     """Returns a row for each arm: the means over streams, and what is left of the gain."""
     whole = fmean(each[HONEST].gain for each in found)
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for name in ARMS:
         arm = [each[name] for each in found]
         gain = fmean(each.gain for each in arm)
-        liars, others = _mean(each.liars for each in arm), _mean(each.others for each in arm)
+        liars, others = (
+            _mean(each.liars for each in arm),
+            _mean(each.others for each in arm),
+        )
         rows.append(
             (
                 name,
@@ -134,9 +136,7 @@ def run(options: argparse.Namespace) -> tuple[list[str], object]:
         found = [figures(seed, jobs, placement, options.queue) for seed in seeds]
         head = (f"{placement}, {jobs} jobs", "gain", "kept", "last half", "liars", "others")
         lines += [*table(head, rows_of(found), "<>>>>>"), ""]
-        streams = [
-            {name: asdict(arm) for name, arm in each.items()} for each in found
-        ]
+        streams = [{name: asdict(arm) for name, arm in each.items()} for each in found]
         documents.append({"jobs": jobs, "placement": placement, "streams": streams})
     lines.append("liars, others: mean response / that with right labels")
     return lines, documents

@@ -1,8 +1,8 @@
 """Runs programs of others on the halves of a node: hpcc and LAMMPS beside each other.
 
 HPC Challenge measures itself: one run of it is STREAM, RandomAccess (GUPS), PTRANS, matrix
-products and an FFT, one after the other. So the speed of each part is known alone and beside
-each program. LAMMPS is a melting crystal, and prints the time of its loop.
+products and an FFT, one after the other. So the speed of each part is known alone and
+beside each program. LAMMPS is a melting crystal, and prints the time of its loop.
 
 A lab node has two CPUs of this machine, one for each half. Each program runs alone, then
 beside each program, again and again as long as it lasts. Then cosched's own findings are

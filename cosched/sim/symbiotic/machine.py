@@ -162,7 +162,7 @@ class SharedMachine:
                 self._label_again(other, waiting, now_ns)
 
     def _label_again(self, entry: StreamJob, waiting: Job, now_ns: int) -> None:
-        """Lets a waiting job count as what is known now. It keeps its place in the queue."""
+        """Lets a waiting job count as what is known now. It keeps its place."""
         counts = self._counts(entry)
         if isinstance(waiting, SharingJob) and waiting.limits != counts:
             self._feed(JobCancelled(now_ns, waiting.number))

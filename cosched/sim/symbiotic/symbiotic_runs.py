@@ -165,7 +165,7 @@ def simulate(
 
 
 def largest_part(run: SharingRun, name: str) -> float:
-    """Returns the largest jobs that have halves under a placement, as a part of the nodes."""
+    """Returns the largest jobs that have halves under a placement, as a part of nodes."""
     own = run.share_up_to
     return NEVER_LOSES.get(name, ALL) if own is None else own
 

@@ -387,9 +387,7 @@ def test_settings_survive_their_file(tmp_path):
     config = DomainConfig(
         *("d", "127.0.0.1:1", BASE["nodes"]),
         queue=QueueSettings("largest"),
-        symbiosis=SymbiosisSettings(
-            2, "learned", share_unlabelled=True, share_up_to=0.25
-        ),
+        symbiosis=SymbiosisSettings(2, "learned", share_unlabelled=True, share_up_to=0.25),
     )
     path = tmp_path / "domain.toml"
     path.write_text(write_config(config))

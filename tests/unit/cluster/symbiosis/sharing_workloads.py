@@ -52,9 +52,7 @@ def scheduler(model, nodes, placement, share_up_to=1.0):
     return QueueMachine(place, Policy(ORDERS["fcfs"], Easy))
 
 
-def run(
-    model, stream, nodes, placement, order="fcfs", queue_limit=12, share_up_to=1.0
-):
+def run(model, stream, nodes, placement, order="fcfs", queue_limit=12, share_up_to=1.0):
     """The machine after all is over."""
     engine = VirtualTime()
     machine = SharedMachine(

@@ -92,7 +92,7 @@ def test_small_job_has_the_spot_that_it_has_without_the_rule(data, placement, pa
 @given(st.data(), sharing_placements)
 @SOME
 def test_without_small_jobs_the_queue_is_plain_easy(data, placement):
-    """A rule under which no job shares costs nothing: each job starts when EASY starts it."""
+    """If no job shares, each job starts when EASY starts it."""
     model, stream = data.draw(streams(NODES))
     jobs = [entry.job for entry in stream if entry.job.size > 1]
     machine = scheduler(model, NODES, placement, share_up_to=0.01)
