@@ -1,6 +1,6 @@
-/* rounds SECONDS: computes for so long, in rounds of equal work, and marks each round.
+/* rounds SECONDS: computes for this time, in rounds of equal work, and marks each round.
  *
- * Rank 0 prints "rounds N seconds S": what it has done, and the time that it took. Work that is
+ * Rank 0 prints "rounds N seconds S": its rounds, and the time that they took. Work that is
  * counted, not timed, shows each moment in which the program did not run. */
 
 #include <mpi.h>

@@ -80,8 +80,8 @@ def _later_ns(one: Shared) -> int:
 def _responses(
     stream: Sequence[StreamJob], one: Shared, honest: Shared
 ) -> tuple[float | None, float | None]:
-    """Returns the responses / those with right labels: of the users with wrong ones, and
-    of the others."""
+    """Returns the responses / those with right labels. First those of users with wrong
+    labels, then those of the other users."""
     liars = {entry.uid for entry in stream if entry.job.limits != entry.limits}
     if not liars:
         return None, None

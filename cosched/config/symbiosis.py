@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from cosched.core.cluster.queue.halves.placement import (
     ALL,
     LEARNED,
-    NEVER_LOSES,
     OF_DOMAINS,
+    USUAL_PARTS,
 )
 from cosched.core.config.kinds import AUTO, SWITCH, Kind, decimal, one_of, or_word, whole
 from cosched.core.config.schema import SLOWED
@@ -21,7 +21,7 @@ UNDIVIDED = 1
 #: The most parts of a node.
 PARTS_MOST = 2
 
-#: A part of the nodes of a domain; None: the one that never loses, by placement.
+#: A part of the nodes of a domain; None: the usual one of the placement.
 PART: Kind[float | None] = or_word(
     AUTO, decimal("a number above 0 and up to 1", lambda value: 0.0 < value <= ALL), None
 )
@@ -44,7 +44,7 @@ class SymbiosisSettings:
         PART,
         None,
         "The largest jobs that may have halves, as a part of the nodes; "
-        "auto: so that sharing never loses.",
+        "auto: by placement.",
         live=True,
     )
     wrong_runs: int = key(
@@ -64,7 +64,7 @@ class SymbiosisSettings:
     def largest_part(self) -> float:
         """The largest jobs that may have halves, as a part of the nodes."""
         own = self.share_up_to
-        return NEVER_LOSES[self.placement] if own is None else own
+        return USUAL_PARTS[self.placement] if own is None else own
 
     @property
     def divides(self) -> bool:

@@ -6,7 +6,7 @@ beside each program. LAMMPS is a melting crystal, and prints the time of its loo
 
 A lab node has two CPUs of this machine, one for each half. Each program runs alone, then
 beside each program, again and again as long as it lasts. Then cosched's own findings are
-printed: what limited the programs beside their labels, and the pairs that the domain has
+printed: the limits of the programs beside their labels, and the pairs that the domain has
 learned. The programs are Debian's: apt-get install hpcc lammps.
 """
 
@@ -80,7 +80,7 @@ class Foreign:
 
     argv: Sequence[str]
     package: str
-    label: str  #: what its user names as the limit
+    label: str  #: the limit that its user names
     prepare: Callable[[Path], None]  #: puts its input into a folder
     read: Callable[[Path], Rates]  #: returns its speeds, from its folder
 

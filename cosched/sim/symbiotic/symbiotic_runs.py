@@ -22,8 +22,8 @@ from cosched.core.cluster.queue.halves.learner import LabelCheck, Learner
 from cosched.core.cluster.queue.halves.placement import (
     ALL,
     LEARNED,
-    NEVER_LOSES,
     PLACEMENTS,
+    USUAL_PARTS,
     placement_of,
 )
 from cosched.core.cluster.queue.order import FCFS, LARGEST
@@ -56,8 +56,8 @@ class SharingRun:
     trace: Path | None = None  #: the log that replaces the recipe; None: no log
     strict: bool = False  #: the first bad line of the log is an error
     draw: str = "job"  #: one of stream.DRAWS: how the jobs of a log get applications
-    #: The largest jobs that may have halves, as a part of the machine; None: the part with
-    #: which the placement never loses.
+    #: The largest jobs that may have halves, as a part of the machine; None: the usual one
+    #: of the placement.
     share_up_to: float | None = ALL
     wrong_runs: int = WRONG_RUNS  #: after so many a label has no effect; 0: each has one
 
@@ -167,7 +167,7 @@ def simulate(
 def largest_part(run: SharingRun, name: str) -> float:
     """Returns the largest jobs that have halves under a placement, as a part of nodes."""
     own = run.share_up_to
-    return NEVER_LOSES.get(name, ALL) if own is None else own
+    return USUAL_PARTS.get(name, ALL) if own is None else own
 
 
 def compared_jobs(stream: Sequence[StreamJob], prototype: Shared | None) -> list[int]:

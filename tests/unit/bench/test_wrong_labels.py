@@ -1,4 +1,4 @@
-"""What wrong labels cost, and whom."""
+"""The cost of wrong labels, for their users and for others."""
 
 import pytest
 

@@ -11,8 +11,8 @@ from cosched.core.cluster.queue.halves.board import Board
 from cosched.core.cluster.queue.halves.placement import (
     ALL,
     LEARNED,
-    NEVER_LOSES,
     OF_DOMAINS,
+    USUAL_PARTS,
 )
 from cosched.core.cluster.queue.halves.sharing_job import SharingJob
 from cosched.core.cluster.queue.job import Job
@@ -150,6 +150,6 @@ def test_nodes_without_halves_have_no_such_rule():
 
 
 def test_each_placement_of_a_domain_has_its_rule():
-    assert set(NEVER_LOSES) == {*OF_DOMAINS, LEARNED}
-    for name, part in NEVER_LOSES.items():
+    assert set(USUAL_PARTS) == {*OF_DOMAINS, LEARNED}
+    for name, part in USUAL_PARTS.items():
         assert SymbiosisSettings(2, name).largest_part == part < ALL

@@ -43,7 +43,7 @@ class Halves(OnBoard[Board]):
         overrun_ns: int = OVERRUN_NS,
         share_up_to: float = ALL,
     ) -> None:
-        """share_up_to: the largest jobs that may have halves, as a part of nodes."""
+        """share_up_to: the largest jobs with halves, as a part of the nodes."""
         if not nodes:
             raise CoschedError("a machine of 0 nodes: want 1 or more")
         super().__init__(Board(0), nodes, overrun_ns)

@@ -39,8 +39,8 @@ class SharingJob(Job, frozen=True, kw_only=True):
         return self.nodes or (self.size + 1) // 2
 
     def is_up_to(self, part: float, nodes: int) -> bool:
-        """Returns whether it is no larger than a part of so many nodes. A job that one half
-        is enough for always is: on a half it waits for no more nodes than without one."""
+        """Returns whether it is no larger than a part of a number of nodes. A job of one
+        half always is: it waits for no more nodes than without halves."""
         return self.size <= max(1, math.floor(2 * nodes * part + _ROUNDING))
 
 
