@@ -78,8 +78,8 @@ Rates = Mapping[str, float]
 class Foreign:
     """A program of others."""
 
-    argv: Sequence[str]
-    package: str
+    argv: Sequence[str]  #: the command
+    package: str  #: the package of Debian that has it
     label: str  #: the limit that its user names
     prepare: Callable[[Path], None]  #: puts its input into a folder
     read: Callable[[Path], Rates]  #: returns its speeds, from its folder

@@ -61,8 +61,8 @@ class Halves(OnBoard[Board]):
         return self._placement(job, board)
 
     def is_too_large(self, job: SharingJob, board: Board | None = None) -> bool:
-        """Returns whether a job that wants to share is too large for halves. board: None for
-        the present one."""
+        """Returns whether a job that wants to share is too large for halves. board: None
+        for the present one."""
         if not job.shares or self.share_up_to >= ALL:
             return False
         nodes = (self.board if board is None else board).in_service
