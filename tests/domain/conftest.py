@@ -79,7 +79,7 @@ def open_folder():
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory):
     """A domain of two nodes that the tests of a file share."""
-    rig = Rig(tmp_path_factory.mktemp("pair"), 2)
+    rig = Rig(tmp_path_factory.mktemp("pair"), 2, forks=True)
     rig.start()
     rig.until_up()
     yield rig

@@ -287,7 +287,7 @@ async def send_raw(rig, to, messages):
 @pytest.fixture(scope="module")
 def robbed(tmp_path_factory):
     """A domain of two nodes; the key of n1 is in the wrong hands."""
-    rig = Rig(tmp_path_factory.mktemp("robbed"), 2)
+    rig = Rig(tmp_path_factory.mktemp("robbed"), 2, forks=True)
     rig.start(CONTROLLER, "n2")
     rig.until_up("n2")
     yield rig

@@ -32,7 +32,7 @@ def run_command(*words, module="cosched.cli.main", cwd=None, env=None):
         pid = os.fork()
         if pid == 0:
             signal.alarm(LONGEST_S)
-            _become(module, argv, (out.fileno(), err.fileno()), cwd, env)
+            _become(module, argv, (out.fileno(), err.fileno()), cwd=cwd, env=env)
         _, status = os.waitpid(pid, 0)
         texts = []
         for file in (out, err):
@@ -44,14 +44,15 @@ def run_command(*words, module="cosched.cli.main", cwd=None, env=None):
 class Daemon:
     """A daemon in a fork of this process, with what subprocess.Popen has for it."""
 
-    def __init__(self, module, *words, log, cwd):
-        """log: a file for standard error. Standard output is a pipe."""
+    def __init__(self, module, *words, log, cwd, alter=None):
+        """log: a file for standard error. Standard output is a pipe. alter: called in the
+        process before the daemon begins, to make it another one."""
         argv = [str(importlib.import_module(module).__file__), *map(str, words)]
         read, write = os.pipe()
         self.returncode = None
         self.pid = os.fork()
         if self.pid == 0:
-            _become(module, argv, (write, log.fileno()), cwd, None)
+            _become(module, argv, (write, log.fileno()), cwd=cwd, alter=alter)
         os.close(write)
         self.stdout = open(read, "rb")  # noqa: SIM115
         self._pidfd = os.pidfd_open(self.pid)
@@ -80,7 +81,7 @@ class Daemon:
         self.send_signal(signal.SIGKILL)
 
 
-def _become(module, argv, outputs, cwd, env):
+def _become(module, argv, outputs, *, cwd=None, env=None, alter=None):
     """Runs in the fork, which must not return."""
     status = 1
     try:
@@ -93,6 +94,8 @@ def _become(module, argv, outputs, cwd, env):
         sys.argv = argv
         sys.modules["__main__"] = sys.modules[module]  # processes of its own begin there
         _use_streams(*outputs)
+        if alter is not None:
+            alter()
         sys.modules[module].main()
         status = 0
     except SystemExit as end:
