@@ -41,7 +41,7 @@ class Coupled(Rig):
     """A domain that is coupled with another one."""
 
     def __init__(self, folder, name, other, ports):
-        super().__init__(folder, 2)
+        super().__init__(folder, 2, forks=True)
         table = {
             "listen": f"127.0.0.1:{ports[name]}",
             "domains": {other: f"127.0.0.1:{ports[other]}"},
