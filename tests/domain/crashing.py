@@ -1,7 +1,7 @@
 """Makes a member of a domain kill itself between two of its actions.
 
-An action is a message that is sent, or a change that is stored. Messages that the member has
-sent before may or may not leave, as when any process is killed.
+An action is a message that is sent, or a change that is stored. Messages that the member
+has sent before may or may not leave, as when any process is killed.
 """
 
 import os

@@ -209,8 +209,9 @@ def test_lab_nodes_do_not_share_ports(lab):
 def test_exec_passes_streams_arguments_cwd_and_status(lab, lab_size, tmp_path):
     last = lab_size.last
     script = 'uname -n; pwd; cat; echo "$1" >&2; exit 7'
+    command = [*COSCHED, "exec", "--run-dir", lab.run_dir, last]
     done = subprocess.run(
-        [*COSCHED, "exec", "--run-dir", lab.run_dir, last, "sh", "-c", script, "sh", "--help"],
+        [*command, "sh", "-c", script, "sh", "--help"],
         input="typed\n",
         cwd=tmp_path,
         capture_output=True,

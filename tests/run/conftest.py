@@ -28,6 +28,7 @@ from tests.tools.commands import run_command
 
 SOURCE = Path(__file__).parent / "task.c"
 
+
 @dataclass(frozen=True)
 class Installed:
     mpiexec: Path
