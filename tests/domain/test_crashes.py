@@ -19,6 +19,7 @@ import pytest
 import zmq
 
 from cosched.cluster.agent import agent as agent_module
+from cosched.cluster.client import Client, Patience, make_submission
 from cosched.cluster.keys import make_keys
 from cosched.cluster.messages import PROTOCOL
 from cosched.core.errors import CoschedError
@@ -30,6 +31,8 @@ from tests.tools.deep import make_deep
 
 __all__ = ["make_deep"]
 
+#: How long users wait for a controller that gives no answer.
+UNANSWERED_S = 3.0
 #: More actions than a member has for the jobs of a test.
 ACTIONS_MOST = 60
 RAN = "echo $PMI_RANK >> ran.$COSCHED_DOMAIN_JOB.$COSCHED_DOMAIN_START"
@@ -306,9 +309,12 @@ def test_a_torn_store_is_refused_with_one_line(make_rig):
 
 
 def submit_many(rig):
-    """The store's own file may still have room for some jobs."""
-    for _ in range(50):
-        rig.shell("true")
+    """The store's own file may still have room for some jobs. A controller that stands
+    still gives no answer, however long its users wait."""
+    more = {"environ": rig.environ, "cwd": str(rig.work)}
+    with Client.connect(rig.paths.run_dir, "n1", Patience(UNANSWERED_S)) as client:
+        for _ in range(50):
+            client.submit(make_submission(("true",), **more))
 
 
 @pytest.fixture
