@@ -22,10 +22,10 @@ class Outbox(Protocol):
 class Basics:
     """The same objects and functions for all parts."""
 
-    members: NodeEntries
-    records: Records
-    clock: DomainClock
-    send: Outbox
+    members: NodeEntries  #: the nodes of the domain
+    records: Records  #: the stored jobs
+    clock: DomainClock  #: gives the time of all events
+    send: Outbox  #: sends a message to a node
     log: Callable[[str], None]  #: takes one line about what happened
     #: Gives the queue an event, after the orders that are being carried out.
     report: Callable[[Any], None]
