@@ -150,7 +150,7 @@ def test_lines_of_a_user_do_not_fill_the_log(make_rig):
     rig.start()
     rig.until_up()
     before = {name: len(rig.log(name)) for name in rig.members}
-    for _ in range(2000):
+    for _ in range(500):
         say(rig.paths.agent_socket("n1"), LINES[0])
         say(rig.paths.controller_socket, LINES[1])
     for name in rig.members:
