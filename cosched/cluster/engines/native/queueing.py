@@ -12,11 +12,9 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from cosched.cluster.coupling.clock import DomainClock
 from cosched.cluster.coupling.driver import Driver
-from cosched.cluster.engines.native.node_entries import NodeEntries
+from cosched.cluster.engines.native.basics import Basics
 from cosched.cluster.engines.native.prerequisites import Prerequisites
-from cosched.cluster.engines.native.records import Records
 from cosched.cluster.record import Record, State
 from cosched.cluster.submission import MOST
 from cosched.config.domain import CPU, MALLEABLE, RIGID, QueueSettings
@@ -50,24 +48,22 @@ class Queueing:
 
     def __init__(
         self,
+        basics: Basics,
         settings: QueueSettings,
-        members: NodeEntries,
-        records: Records,
         queue: QueueMachine,
         driver: Driver,
-        clock: DomainClock,
         limits_of: Callable[[Record], Limits],
         prerequisites: Prerequisites,
     ) -> None:
         """limits_of: returns by what a job counts as limited."""
+        self._members = basics.members
+        self._records = basics.records
+        self._clock = basics.clock
         self._settings = settings
-        self._limits_of = limits_of
-        self._prerequisites = prerequisites
-        self._members = members
-        self._records = records
         self._queue = queue
         self._driver = driver
-        self._clock = clock
+        self._limits_of = limits_of
+        self._prerequisites = prerequisites
         self._slots = 0  # those of a node when the waiting jobs got their sizes
         self._unsized: dict[int, Record] = {}  # with mates, until a node has joined
 

@@ -12,13 +12,12 @@ as in the simulator. The slowest node of a run counts.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from cosched.cluster.coupling.clock import DomainClock
+from cosched.cluster.engines.native.basics import Basics
 from cosched.cluster.engines.native.halves_answers import neighbours_of
 from cosched.cluster.engines.native.queueing import application_of, program_of
-from cosched.cluster.engines.native.records import Records
 from cosched.cluster.learned_store import LearnedStore
 from cosched.cluster.record import Record
 from cosched.cluster.sharing_messages import BesideJob, JobShared, Spent
@@ -57,24 +56,22 @@ class _Seen:
 class SharedJobs:
     """The pairs and labels of a domain.
 
-    report: gives the queue an event. The queue itself gets what was known before a restart.
+    queue: gets at once what was known before a restart.
     """
 
     def __init__(
         self,
+        basics: Basics,
         settings: SymbiosisSettings,
         store: LearnedStore,
-        records: Records,
         queue: QueueMachine,
-        clock: DomainClock,
-        report: Callable[[PairKnown], None],
     ) -> None:
+        self._records = basics.records
+        self._clock = basics.clock
+        self._report = basics.report
         self._settings = settings
         self._store = store
-        self._records = records
         self._queue = queue
-        self._clock = clock
-        self._report = report
         self._labels = LabelRecord(settings.wrong_runs, store.labels())
         self._pairs = PairRecord(store.runs())
         self._seen: OrderedDict[Start, _Seen] = OrderedDict()

@@ -401,20 +401,10 @@ class QueueMachine:
         resizing = self._resizing
         if resizing is None:
             raise CoschedError(f"job {event.number}: its queue changes no sizes")
-        match event:
-            case ResizeDone():
-                if resizing.done(event):
-                    return self._order_end(event.number, Why.NODE_LOST, event.now_ns)
-            case ResizeRefused():
-                resizing.refused(event)
-            case ResizeLate():
-                return resizing.late(event)
-            case Sensed():
-                resizing.sensed(event)
-            case BoundsChanged():
-                resizing.rebound(event)
-            case SizeWanted():
-                resizing.want(event)
+        if not isinstance(event, ResizeDone):
+            return resizing.take(event)
+        if resizing.done(event):
+            return self._order_end(event.number, Why.NODE_LOST, event.now_ns)
         return ()
 
     def _suspend(self, event: AboutSuspensions) -> tuple[Command, ...]:
