@@ -31,6 +31,9 @@ def take_surplus_first(take: Deal, victims: Sequence[ResizableRun], count: int) 
     return [amount + other for amount, other in zip(amounts, more, strict=True)]
 
 
-def up_to_preferred(receivers: Sequence[ResizableRun]) -> list[Bounds]:
-    """Returns the jobs as if their preferred size were their ideal."""
-    return [Bounds(run.size, run.minimum, run.preferred) for run in receivers]
+def give_up_to_preferred(
+    give: Deal, receivers: Sequence[ResizableRun], count: int
+) -> Amounts:
+    """Gives nodes to jobs as if their preferred size were their ideal."""
+    rooms = [Bounds(run.size, run.minimum, run.preferred) for run in receivers]
+    return give(rooms, count)
