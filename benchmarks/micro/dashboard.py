@@ -7,6 +7,16 @@ cluster. Needs Debian's chromium and selenium, which scripts/dev browser install
 
 CPU time is a fraction of one core. The page's is that of all processes of the browser,
 which also draw without a graphics card. The heap of the page is taken after a collection.
+
+An hour in a quarter of an hour:
+
+    .venv-browser/bin/python -m benchmarks.micro.dashboard --seconds 3600 --factor 4
+
+Then the wall clocks of the server and of the played domain go four times as fast, and the
+time between two looks is a quarter. So the server makes each look of the hour, and gets
+each job and each turn of the hour; nothing is left out. CPU time is that of the looks, as a
+fraction of the hour. The measurement fails if looks are missing. Jobs come as others end,
+so there are as many at the end as at the begin.
 """
 
 from __future__ import annotations
@@ -17,7 +27,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -26,9 +36,13 @@ import psutil
 
 from benchmarks.chromium import chromium, open_page
 from benchmarks.experiment import Bench, above_zero, positive
+from cosched.cli.jobs.dashboard import INTERVAL_LEAST_S
+from cosched.core.errors import CoschedError
 
 MIB = 1 << 20
 SIZE = (1280, 1600)
+#: The part of the looks that must have been made.
+LOOKS_LEAST = 0.95
 
 
 @contextmanager
@@ -64,7 +78,7 @@ def start_up(run_dir: Path, repeat: int) -> dict[str, list[float]]:
     """Returns how long commands took to print their first line: the dashboard's address,
     and for comparison the version."""
     words = {
-        "dashboard": served(run_dir, 2.0),
+        "dashboard": served(run_dir, "2"),
         "version": ("cosched.cli.main", "--version"),
     }
     found: dict[str, list[float]] = {name: [] for name in words}
@@ -75,66 +89,98 @@ def start_up(run_dir: Path, repeat: int) -> dict[str, list[float]]:
     return found
 
 
-def served(run_dir: Path, interval_s: float) -> tuple[str, ...]:
+def served(run_dir: Path, interval: str) -> tuple[str, ...]:
     """Returns the words of the command."""
-    words = ("--no-open", "--run-dir", str(run_dir), "--interval", str(interval_s))
+    words = ("--no-open", "--run-dir", str(run_dir), "--interval", interval)
     return ("cosched.cli.main", "dashboard", *words)
 
 
-def watch(options: argparse.Namespace, run_dir: Path) -> dict[str, Any]:
-    """Returns the figures of a page that is open for a while."""
-    words = served(run_dir, options.interval)
-    with running(*words) as (server, url, _), chromium(*SIZE) as driver:
+def watch(
+    options: argparse.Namespace, run_dir: Path, clock: Sequence[str]
+) -> dict[str, Any]:
+    """Returns the figures of a page that is open for a while. clock: words that give a
+    module its clock. Raises CoschedError if the server makes too few looks."""
+    interval_s = options.interval / options.factor
+    words = served(run_dir, f"{interval_s:g}")
+    with running(*clock, *words) as (server, url, _), chromium(*SIZE) as driver:
         drawn_s = open_page(driver, url)
         again_s = [open_page(driver, url) for _ in range(options.repeat)]
         browser = psutil.Process(driver.service.process.pid).children(recursive=True)
-        memory, began_s = [], time.monotonic()
+        memory = [[server.memory_info().rss / MIB, heap_mib(driver)]]
+        looks, began_s = looks_of(driver), time.monotonic()
         before = cpu_s([server]), cpu_s(browser)
-        for _ in range(options.parts):
-            time.sleep(options.seconds / options.parts)  # the time that is measured
+        for part in range(1, options.parts + 1):
+            at_s = began_s + part * options.seconds / options.factor / options.parts
+            time.sleep(max(0.0, at_s - time.monotonic()))  # the time that is measured
             memory.append([server.memory_info().rss / MIB, heap_mib(driver)])
-        took_s = time.monotonic() - began_s
+        took_s = (time.monotonic() - began_s) * options.factor
         after = cpu_s([server]), cpu_s(browser)
-        version = driver.execute_script("return dashboard.feed.version")
+        looks = looks_of(driver) - looks
+    if looks < LOOKS_LEAST * took_s / options.interval - 1:
+        raise CoschedError(
+            f"{looks} looks in {took_s:.0f} s, every {options.interval:g} s: the machine "
+            "is too slow for this; choose a smaller --factor"
+        )
     return {
         "first_picture_s": drawn_s,
         "later_pictures_s": again_s,
         "watched_s": took_s,
-        "looks": version,
+        "looks": looks,
         "server_cpu": (after[0] - before[0]) / took_s,
         "page_cpu": (after[1] - before[1]) / took_s,
         "memory_mib": memory,
     }
 
 
+def looks_of(driver: Any) -> int:
+    """Returns how many looks the page has seen."""
+    found: int = driver.execute_script("return dashboard.feed.version")
+    return found
+
+
+def clock_of(factor: float) -> tuple[str, ...]:
+    """Returns the words before a module that has a clock of this speed."""
+    if factor == 1:
+        return ()
+    return ("benchmarks.fast_clock", str(factor), str(time.time()))
+
+
 def measure(options: argparse.Namespace) -> tuple[list[str], dict[str, Any]]:
     """Returns the lines and the figures."""
+    if options.interval / options.factor < INTERVAL_LEAST_S:
+        most = options.interval / INTERVAL_LEAST_S
+        raise CoschedError(f"--factor: {most:g} at most, with looks every "
+                           f"{options.interval:g} s")
     with tempfile.TemporaryDirectory(prefix="cosched-b-") as name:
         run_dir = Path(name) / "run"
         run_dir.mkdir()
         counts = ("--nodes", str(options.nodes), "--jobs", str(options.jobs))
-        words = ("tests.tools.played_site", str(run_dir), *counts)
-        with running(*words, "--slice", str(options.slice)):
+        lasting = ("--slice", str(options.slice), "--lasting", str(options.seconds))
+        words = ("tests.tools.played_site", str(run_dir), *counts, *lasting)
+        clock = clock_of(options.factor)
+        with running(*clock, *words):
             starts = start_up(run_dir, options.repeat)
-            found = watch(options, run_dir)
+            found = watch(options, run_dir, clock)
     figures = {"start_s": starts, **found}
     return _lines(options, figures), figures
 
 
 def _lines(options: argparse.Namespace, found: dict[str, Any]) -> list[str]:
-    first, last = found["memory_mib"][0], found["memory_mib"][-1]
+    servers, pages = zip(*found["memory_mib"], strict=True)
+    fast = "" if options.factor == 1 else f", {options.factor:g} times as fast"
     later_s = statistics.median(found["later_pictures_s"])
     starts_s = {name: statistics.median(each) for name, each in found["start_s"].items()}
     return [
         f"{options.nodes} nodes, {options.jobs} jobs, slices of {options.slice:g} s",
-        f"{found['looks']} looks, {found['watched_s']:.0f} s; every {options.interval:g} s",
+        f"{found['looks']} looks in {found['watched_s']:.0f} s{fast}; every "
+        f"{options.interval:g} s",
         f"address printed after   {starts_s['dashboard']:.3f} s",
         f"version printed after   {starts_s['version']:.3f} s",
         f"first picture after     {found['first_picture_s']:.2f} s, later {later_s:.2f} s",
         f"CPU of the server       {found['server_cpu']:.1%}",
         f"CPU of the browser      {found['page_cpu']:.1%}",
-        f"memory of the server    {first[0]:.0f} MiB, at the end {last[0]:.0f} MiB",
-        f"objects of the page     {first[1]:.1f} MiB, at the end {last[1]:.1f} MiB",
+        f"memory of the server    {', '.join(f'{each:.0f}' for each in servers)} MiB",
+        f"objects of the page     {', '.join(f'{each:.1f}' for each in pages)} MiB",
     ]
 
 
@@ -149,6 +195,9 @@ def main() -> None:
     )
     bench.add_argument(
         "--seconds", type=above_zero, default=60.0, help="page open (default 60)"
+    )
+    bench.add_argument(
+        "--factor", type=above_zero, default=1.0, help="speed of the clock (default 1)"
     )
     bench.add_argument(
         "--parts", type=positive, default=6, help="looks at memory (default 6)"

@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from cosched.cluster.answers import (
+    DomainInfo,
     EndInfo,
     InputInfo,
     JobInfo,
@@ -266,6 +267,11 @@ class Client:
     def mates(self) -> list[MateInfo]:
         """Returns the jobs of a coupled domain that wait for mates."""
         found: list[MateInfo] = self._ask("mates")
+        return found
+
+    def domains(self) -> list[DomainInfo]:
+        """Returns the other domains of a coupled domain."""
+        found: list[DomainInfo] = self._ask("domains")
         return found
 
     def down(self, *, end_jobs: bool) -> list[int]:

@@ -48,7 +48,7 @@ def _reason(job: JobInfo) -> str:
         return _where(job)
     if job["state"] == "starting":
         return job["mates"] or _where(job)
-    return job["mates"] or job["waits_for"]
+    return job["mates"] or job["reason"]
 
 
 def _where(job: JobInfo) -> str:
