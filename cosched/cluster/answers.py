@@ -9,6 +9,8 @@ from cosched.core.config.tables import Change
 #: How long a controller waits for space on its disk before it ends. Its jobs run on also
 #: then. Clients wait longer.
 FULL_DISK_S = 600.0
+#: The most characters of a job's name in the table of ``cosched queue``.
+NAME_MOST = 20
 
 
 class _Job(TypedDict):

@@ -54,7 +54,7 @@ ALLOWED = {
     ),
     "cosched/cli/jobs/top.py": ({"cosched.observe.top.screen"}, START_UP),
     "cosched/cli/jobs/why.py": (
-        {"cosched.cli.connection", "cosched.jobs.client", "cosched.jobs.job_story"},
+        {"cosched.cli.jobs.domain_job"},
         START_UP,
     ),
     "cosched/cli/measure/tune.py": ({"cosched.bench.tune.heatmap_figure"}, OPTIONAL),
