@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
-from cosched.core.config.tables import Change
+if TYPE_CHECKING:
+    from cosched.core.config.tables import Change
 
 #: How long a controller waits for space on its disk before it ends. Its jobs run on also
 #: then. Clients wait longer.

@@ -100,9 +100,13 @@ ALLOWED = {
     ),
     "cosched/jobs/client.py": (
         {
-            *("cosched.cluster.coupling.mates", "cosched.cluster.up.private"),
-            *("cosched.jobs.calls.job_executor", "cosched.jobs.serving", "cosched.lab.lab"),
+            *("cosched.cluster.up.private", "cosched.jobs.calls.job_executor"),
+            "cosched.jobs.preparing",
         },
+        START_UP,
+    ),
+    "cosched/jobs/preparing.py": (
+        {"cosched.cluster.coupling.mates", "cosched.lab.lab"},
         START_UP,
     ),
     "cosched/jobs/calls/task.py": ({"mpi4py"}, OPTIONAL),
