@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -89,12 +87,19 @@ class Queue(Command):
             click.echo(COLUMNS.as_csv(names, jobs), nl=False)
         elif jobs:
             rows = shown(jobs)
-            width = shutil.get_terminal_size().columns if sys.stdout.isatty() else WIDTH
-            click.echo("\n".join(COLUMNS.shown(columns, rows, max(width, WIDTH))))
+            click.echo("\n".join(COLUMNS.shown(columns, rows, max(_screen(), WIDTH))))
             if len(rows) < len(jobs):
                 click.echo(f"({len(jobs) - len(rows)} more jobs: --json)")
         else:
             click.echo("no jobs")
+
+
+def _screen() -> int:
+    """Returns the width of the terminal; 0 if stdout is none."""
+    try:
+        return os.get_terminal_size(1).columns
+    except OSError:
+        return 0
 
 
 def shown(jobs: Sequence[JobInfo]) -> Sequence[JobInfo]:
