@@ -40,8 +40,6 @@ from cosched.shm.region import CARRIERS, Phase
 log = logging.getLogger(__name__)
 
 HISTORY_BYTES = 4 * 1024 * 1024
-#: The state directory of the systemd unit (StateDirectory=cosched).
-SITE_STATE = Path("/var/lib/cosched")
 #: Records kept in memory for users who may not read the file; each user's part is safe.
 RECENT_RECORDS = 1000
 #: Records of ended jobs that shared the node: its agent reports them to a domain.
