@@ -79,7 +79,8 @@ def _cut(text: str, width: int) -> str:
         return text
     while text and _columns(text) > width - 1:
         text = text[:-1]
-    return f"{text}…" if width > 0 else ""
+    # Half of a wide letter is left as a space.
+    return f"{text}{' ' * (width - 1 - _columns(text))}…"
 
 
 def _columns(text: str) -> int:

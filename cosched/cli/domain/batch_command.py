@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import click
 
 from cosched.cli.domain.script_lines import COSCHED, SBATCH, ScriptLine, read_script
+from cosched.core.config.kinds import suggest
 from cosched.core.errors import CoschedError
 
 _KEY = "cosched.script"
@@ -122,8 +123,7 @@ class BatchCommand(click.Command):
 def _in_words(error: click.UsageError, words: Sequence[str]) -> str:
     """Returns which of these words is wrong, and why."""
     if isinstance(error, click.NoSuchOption):
-        meant = " or ".join(error.possibilities or ())
-        hint = f"; did you mean {meant}?" if meant else ""
+        hint = suggest(error.option_name, error.possibilities or ())
         return f"{error.option_name}: no such option{hint}"
     if isinstance(error, click.BadParameter) and error.param is not None:
         names = error.param.opts

@@ -152,8 +152,8 @@ def test_cosched_lines_win_over_slurms(desk):
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        ("--nam x", "#COSCHED --nam: no such option; did you mean --name?"),
-        ("--wonder", "#COSCHED --wonder: no such option."),
+        ("--nam x", "#COSCHED --nam: no such option; did you mean '--name'?"),
+        ("--zz", "#COSCHED --zz: no such option."),
         ("--time never", "#COSCHED --time: 'never' is"),
         ("--ranks=x", "#COSCHED --ranks: 'x' is not a valid integer"),
         ("--memory much", "#COSCHED --memory: 'much'"),

@@ -281,7 +281,7 @@ def test_each_other_domain_has_its_state_and_its_jobs(tmp_path):
         await over((al, a), (be, b))
         assert about(al) == ("be", "up", 0, 0)
 
-    run(tmp_path, scenario, answer="300ms")
+    run(tmp_path, scenario, answer="2s")
 
 
 def test_jobs_without_mates_do_not_wait_for_a_domain_that_is_down(tmp_path):
