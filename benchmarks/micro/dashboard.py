@@ -149,8 +149,9 @@ def measure(options: argparse.Namespace) -> tuple[list[str], dict[str, Any]]:
     """Returns the lines and the figures."""
     if options.interval / options.factor < INTERVAL_LEAST_S:
         most = options.interval / INTERVAL_LEAST_S
-        raise CoschedError(f"--factor: {most:g} at most, with looks every "
-                           f"{options.interval:g} s")
+        raise CoschedError(
+            f"--factor: {most:g} at most, with looks every {options.interval:g} s"
+        )
     with tempfile.TemporaryDirectory(prefix="cosched-b-") as name:
         run_dir = Path(name) / "run"
         run_dir.mkdir()

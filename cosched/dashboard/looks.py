@@ -76,9 +76,7 @@ class DomainSource:
             self.close()
             raise
 
-    def _coupling(
-        self, client: Client
-    ) -> tuple[Sequence[MateInfo], Sequence[DomainInfo]]:
+    def _coupling(self, client: Client) -> tuple[Sequence[MateInfo], Sequence[DomainInfo]]:
         if not self._is_coupled:
             return (), ()
         try:

@@ -27,7 +27,7 @@ def numbers_of(jobs: Sequence[JobInfo], name: str, uid: int) -> list[int]:
     return sorted({job["array"] or job["job"] for job in found})
 
 
-def named(numbers: Sequence[int]) -> str:
+def named(numbers: Sequence[object]) -> str:
     """Returns several numbers in words, such as ``12, 13 and 2 more``."""
     shown = [str(number) for number in numbers[:_NAMED_MOST]]
     if len(numbers) > _NAMED_MOST:

@@ -37,7 +37,9 @@ def prepare(
     given = os.environ if job.environ is None else job.environ
     environ, dropped = sendable(without_outer_job(given))
     if dropped:
-        reports.warn(f"{', '.join(map(ascii, dropped))}: no process can have it, so not sent")
+        reports.warn(
+            f"{', '.join(map(ascii, dropped))}: no process can have it, so not sent"
+        )
     around = Surroundings(
         environ,
         _run_dir_of_daemons(client.run_dir),

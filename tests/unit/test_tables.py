@@ -82,7 +82,9 @@ def with_rich(head, rows, align, gap, width):
     grid = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0), expand=False)
     for title, side in zip(head, align, strict=True):
         justify = "left" if side == "<" else "right"
-        grid.add_column(cell(title), justify=justify, vertical="bottom", no_wrap=side == ">")
+        grid.add_column(
+            cell(title), justify=justify, vertical="bottom", no_wrap=side == ">"
+        )
     for row in rows:
         grid.add_row(*map(cell, row))
     text = StringIO()

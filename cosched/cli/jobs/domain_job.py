@@ -40,7 +40,8 @@ def explain_in_domain(
     if not jobs:
         return None
     raise CoschedError(
-        f"jobs {named(jobs)} have the name {asker.name}; give a number: cosched why {jobs[0]}"
+        f"jobs {named(jobs)} have the name {asker.name}; give a number: "
+        f"cosched why {jobs[0]}"
     )
 
 

@@ -53,10 +53,11 @@ class Why(Command):
 
     Another name, or a number, is a job of the domain: as cosched queue prints it, or
     app-12 for job 12. Then the command also prints its place in the queue, or its nodes.
-    If several jobs have the name, it prints their numbers. For a malleable job it prints each change of its
-    size: why the queue ordered it, how long the job stood still, and how much longer an
-    iteration takes since, if two sizes were measured. 12_3 is task 3 of array 12. Of a
-    whole array it prints how many tasks are in which state, and why the first one waits.
+    If several jobs have the name, it prints their numbers. For a malleable job it prints
+    each change of its size: why the queue ordered it, how long the job stood still, and how
+    much longer an iteration takes since, if two sizes were measured. 12_3 is task 3 of
+    array 12. Of a whole array it prints how many tasks are in which state, and why the
+    first one waits.
 
     \b
     Examples:

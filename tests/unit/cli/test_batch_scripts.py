@@ -435,9 +435,7 @@ def test_queue_has_columns_as_history_has_them(desk):
     second = 10**9
     desk.job(1, submitted_ns=10**18, started_ns=10**18 + second)
     desk.jobs[1]["ended_ns"] = 10**18 + 91 * second
-    desk.job(
-        2, array=2, task=4, folded="2_[4-9%2]", state="queued", reason="%2 of array 2"
-    )
+    desk.job(2, array=2, task=4, folded="2_[4-9%2]", state="queued", reason="%2 of array 2")
     desk.jobs[2].update(started_ns=None, ended_ns=None, status=None)
     lines = run("queue", "--all", "--format", "job,took,status,reason").stdout
     assert [line.split() for line in lines.splitlines()] == [
