@@ -16,17 +16,21 @@ Then the wall clocks of the server and of the played domain go four times as fas
 time between two looks is a quarter. So the server makes each look of the hour, and gets
 each job and each turn of the hour; nothing is left out. CPU time is that of the looks, as a
 fraction of the hour. The measurement fails if looks are missing. Jobs come as others end,
-so there are as many at the end as at the begin.
+so there are as many at the end as at the begin. --no-page leaves out the browser, which
+takes more CPU time than the server; it needs neither chromium nor selenium.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+import urllib.request
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -102,20 +106,20 @@ def watch(
     module its clock. Raises CoschedError if the server makes too few looks."""
     interval_s = options.interval / options.factor
     words = served(run_dir, f"{interval_s:g}")
-    with running(*clock, *words) as (server, url, _), chromium(*SIZE) as driver:
-        drawn_s = open_page(driver, url)
-        again_s = [open_page(driver, url) for _ in range(options.repeat)]
-        browser = psutil.Process(driver.service.process.pid).children(recursive=True)
-        memory = [[server.memory_info().rss / MIB, heap_mib(driver)]]
-        looks, began_s = looks_of(driver), time.monotonic()
-        before = cpu_s([server]), cpu_s(browser)
+    reads = reader if options.no_page else page
+    with running(*clock, *words) as (server, url, _), reads() as viewer:
+        drawn_s = viewer.open(url)
+        again_s = [viewer.open(url) for _ in range(options.repeat)]
+        memory = [[server.memory_info().rss / MIB, viewer.heap_mib()]]
+        looks, began_s = viewer.looks(), time.monotonic()
+        before = cpu_s([server]), viewer.cpu_s()
         for part in range(1, options.parts + 1):
             at_s = began_s + part * options.seconds / options.factor / options.parts
             time.sleep(max(0.0, at_s - time.monotonic()))  # the time that is measured
-            memory.append([server.memory_info().rss / MIB, heap_mib(driver)])
+            memory.append([server.memory_info().rss / MIB, viewer.heap_mib()])
         took_s = (time.monotonic() - began_s) * options.factor
-        after = cpu_s([server]), cpu_s(browser)
-        looks = looks_of(driver) - looks
+        after = cpu_s([server]), viewer.cpu_s()
+        looks = viewer.looks() - looks
     if looks < LOOKS_LEAST * took_s / options.interval - 1:
         raise CoschedError(
             f"{looks} looks in {took_s:.0f} s, every {options.interval:g} s: the machine "
@@ -132,10 +136,95 @@ def watch(
     }
 
 
-def looks_of(driver: Any) -> int:
-    """Returns how many looks the page has seen."""
-    found: int = driver.execute_script("return dashboard.feed.version")
-    return found
+class Page:
+    """The page in a browser."""
+
+    def __init__(self, driver: Any) -> None:
+        self._driver = driver
+        pid = driver.service.process.pid
+        self._processes = psutil.Process(pid).children(recursive=True)
+
+    def open(self, url: str) -> float:
+        """Opens the page; returns how long that took."""
+        return open_page(self._driver, url)
+
+    def looks(self) -> int:
+        """Returns how many looks the page has seen."""
+        found: int = self._driver.execute_script("return dashboard.feed.version")
+        return found
+
+    def cpu_s(self) -> float:
+        """Returns the CPU time of the browser so far."""
+        return cpu_s(self._processes)
+
+    def heap_mib(self) -> float:
+        """Returns the memory of the page's objects, in MiB."""
+        return heap_mib(self._driver)
+
+
+@contextmanager
+def page() -> Iterator[Page]:
+    """Yields the page in a browser."""
+    with chromium(*SIZE) as driver:
+        yield Page(driver)
+
+
+class Reader:
+    """Asks for what the page asks, and draws nothing."""
+
+    def __init__(self) -> None:
+        self._url = ""
+        self._run, self._version, self._interval_s = "", 0, 0.0
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._go_on)
+
+    def open(self, url: str) -> float:
+        """Asks for all; returns how long that took. Then it asks again and again."""
+        began_s = time.monotonic()
+        self._url, self._run = url, ""
+        self._ask()
+        if not self._thread.is_alive():
+            self._thread.start()
+        return time.monotonic() - began_s
+
+    def _go_on(self) -> None:
+        while not self._end.wait(self._interval_s):
+            self._ask()
+
+    def _ask(self) -> None:
+        asked = f"{self._url}news?run={self._run}&after={self._version}"
+        with urllib.request.urlopen(asked) as answer:
+            news = json.load(answer)
+        self._run, self._version = news["run"], news["version"]
+        self._interval_s = news["interval_s"]
+
+    def looks(self) -> int:
+        """Returns how many looks it has seen."""
+        return self._version
+
+    def cpu_s(self) -> float:
+        """Returns 0: there is no browser."""
+        return 0.0
+
+    def heap_mib(self) -> float:
+        """Returns 0: there is no page."""
+        return 0.0
+
+    def close(self) -> None:
+        """Asks no more."""
+        self._end.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+
+@contextmanager
+def reader() -> Iterator[Reader]:
+    """Yields a reader without a browser."""
+    found = Reader()
+    try:
+        yield found
+    finally:
+        found.close()
 
 
 def clock_of(factor: float) -> tuple[str, ...]:
@@ -202,6 +291,9 @@ def main() -> None:
     )
     bench.add_argument(
         "--parts", type=positive, default=6, help="looks at memory (default 6)"
+    )
+    bench.add_argument(
+        "--no-page", action="store_true", help="ask as a page does, without a browser"
     )
     bench.add_repeat(5, "starts, and pictures")
     bench.run(measure)

@@ -221,9 +221,9 @@ class LeavingInfo(TypedDict):
 
 class DomainInfo(TypedDict):
     """Another domain with which this one is coupled. state: ``down`` if it does not answer,
-    ``up`` if it does, or ``unknown`` if it was asked nothing yet. down_since_ns: since when
-    it does not answer, by the wall clock; None: it is not down. waiting, running: how many
-    jobs here wait for mates there, or were started with some.
+    ``up`` if it does, or ``unknown`` before the first question to it. down_since_ns: since
+    when it does not answer, by the wall clock; None: it is not down. waiting, running: how
+    many jobs here wait for mates there, or were started with some.
     """
 
     domain: str

@@ -200,7 +200,7 @@ class Played:
         return {"error": "this domain is coupled with no other"}
 
     def _mates(self):
-        """Returns the first two waiting jobs as such that wait for mates."""
+        """Returns the first two waiting jobs: they wait for mates."""
         now_s = time.time()
         waiting = [job for job in self.site.jobs if job.submitted_s <= now_s < job.began_s]
         return [

@@ -17,7 +17,7 @@ from cosched.launch.environment import name_on_nodes
 from cosched.observe.why.why import Asker
 from cosched.rundir.paths import NodePaths
 
-#: So many of the latest jobs are searched for a name that no job has that has not ended.
+#: How many of the latest jobs are searched for a name if no live job has it.
 _ENDED_MOST = 1000
 
 
