@@ -2,43 +2,43 @@
 
 from __future__ import annotations
 
+import argparse
 import subprocess
 import sys
-import time
 
+from benchmarks.micro.dashboard import measure
+from benchmarks.stepped_clock import SteppedClock
+from cosched.core.units import NS_PER_S
 from tests.places import ROOT
 from tests.tools.played_site import PAST_S, Site
 
-CLOCK = """
-import time
-from benchmarks.fast_clock import go_faster
-real_s, began = time.time(), time.monotonic()
-go_faster(1000, real_s - 1)
-first_s, first_ns = time.time(), time.time_ns()
-print(first_s - real_s, first_ns / 1e9 - first_s, time.monotonic() - began)
-"""
+
+def test_processes_with_the_same_clock_have_its_time(tmp_path):
+    clock = SteppedClock.create(tmp_path / "clock", 1_000 * NS_PER_S)
+    words = (sys.executable, "-m", "benchmarks.stepped_clock", tmp_path / "clock")
+    shown = []
+    for _ in range(2):
+        clock.step(2 * NS_PER_S)
+        done = subprocess.run(
+            [*words, "tests.tools.print_time", "word"],
+            capture_output=True,
+            text=True,
+            cwd=ROOT,
+            check=True,
+        )
+        shown.append(done.stdout.split())
+    assert shown == [["1002.0", "word"], ["1004.0", "word"]]
 
 
-def test_a_faster_clock_goes_on_from_its_epoch_and_leaves_the_monotonic_one():
-    done = subprocess.run(
-        [sys.executable, "-c", CLOCK], capture_output=True, text=True, cwd=ROOT, check=True
+def test_the_server_makes_each_look_in_virtual_time():
+    options = argparse.Namespace(
+        nodes=2, jobs=20, slice=1.0, interval=2.0, seconds=60.0, parts=3, virtual=True
     )
-    ahead_s, later_s, took_s = map(float, done.stdout.split())
-    assert 999 <= ahead_s <= 999 + took_s * 1001
-    assert 0 <= later_s <= took_s * 1001
-
-
-def test_modules_with_the_same_epoch_have_the_same_time():
-    words = (sys.executable, "-m", "benchmarks.fast_clock", "3", str(time.time() - 100))
-    script = "tests.tools.print_time"
-    began_s = time.time()
-    done = subprocess.run(
-        [*words, script, "word"], capture_output=True, text=True, cwd=ROOT, check=True
-    )
-    ended_s = time.time()
-    shown_s, word = done.stdout.split()
-    assert word == "word"
-    assert began_s + 200 <= float(shown_s) <= ended_s + 200 + 2 * (ended_s - began_s)
+    lines, figures = measure(options)
+    assert (figures["looks"], figures["watched_s"]) == (30, 60.0)
+    assert len(figures["server_mib"]) == 4
+    assert figures["jobs_now"] > 0
+    assert lines[0] == "2 nodes, 20 jobs, slices of 1 s"
 
 
 def test_a_lasting_site_has_as_many_jobs_after_an_hour():
