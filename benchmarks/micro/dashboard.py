@@ -262,6 +262,9 @@ def main() -> None:
         "--seconds", type=above_zero, default=60.0, help="page open (default 60)"
     )
     bench.add_argument(
+        "--parts", type=positive, default=6, help="looks at memory (default 6)"
+    )
+    bench.add_argument(
         "--virtual", action="store_true", help="the server alone, in virtual time"
     )
     bench.add_repeat(5, "starts, and pictures")

@@ -229,6 +229,14 @@ class Client:
         found: list[NodeInfo] = self._ask("nodes")
         return found
 
+    def check_fits_a_node(self, ranks: int) -> None:
+        """Raises CoschedError if no node takes this number of tasks of a job."""
+        most = max((node["tasks_most"] for node in self.nodes()), default=0)
+        if ranks > most > 0:
+            raise CoschedError(
+                f"infeasible: needs {ranks} tasks on a node, a node takes {most}"
+            )
+
     def pairs(self) -> list[PairInfo]:
         """Returns the observed speeds of programs beside each other on halves of nodes."""
         found: list[PairInfo] = self._ask("pairs")

@@ -20,10 +20,9 @@ from cosched.cluster.client import USUAL_PATIENCE, NoDomain, Patience
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.submission import JOB_VARIABLE, Submission
 from cosched.cluster.up.missing_member import lacks_a_member
-from cosched.core.errors import CoschedError
 from cosched.core.names import member_of
 from cosched.jobs.job import Job
-from cosched.jobs.reports import Reports
+from cosched.jobs.reporting import Reports
 from cosched.rundir.directories import domain_dir_to_ask
 
 if TYPE_CHECKING:
@@ -124,14 +123,6 @@ class Client(domain.Client):
         from cosched.jobs.preparing import prepare
 
         return prepare(self, job, reports, choices)
-
-    def check_fits_a_node(self, ranks: int) -> None:
-        """Raises CoschedError if no node takes this number of tasks of a job."""
-        most = max((node["tasks_most"] for node in self.nodes()), default=0)
-        if ranks > most > 0:
-            raise CoschedError(
-                f"infeasible: needs {ranks} tasks on a node, a node takes {most}"
-            )
 
 
 def _closing(results: Iterator[Any], executor: JobExecutor) -> Iterator[Any]:

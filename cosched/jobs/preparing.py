@@ -6,9 +6,8 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from cosched.cluster.client import make_submission
+from cosched.cluster.client import Client, make_submission
 from cosched.cluster.submission import Submission, as_name
 from cosched.core.errors import CoschedError
 from cosched.core.names import member_of
@@ -16,15 +15,12 @@ from cosched.core.units import NS_PER_S, format_bytes
 from cosched.jobs.choices import Choices, configured_choices
 from cosched.jobs.job import Job, sendable
 from cosched.jobs.outer import without_outer_job
-from cosched.jobs.reports import Reports
+from cosched.jobs.reporting import Reports
 from cosched.jobs.serving import NO_MPI, Served, Surroundings, serve
 from cosched.launch.command import Site
 from cosched.linux.memory import machine_memory
 from cosched.linux.processes.limits import own_limits
 from cosched.rundir.directories import SYSTEM_RUN_DIR, daemons_are_up
-
-if TYPE_CHECKING:
-    from cosched.jobs.client import Client
 
 
 def prepare(

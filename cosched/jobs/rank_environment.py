@@ -9,7 +9,7 @@ from typing import NamedTuple
 from cosched.core.errors import CoschedError
 from cosched.core.expectation import Prediction
 from cosched.jobs.choices import Choices
-from cosched.jobs.reports import Reports
+from cosched.jobs.reporting import Reports
 from cosched.launch.environment import (
     Part,
     carrier_for,
