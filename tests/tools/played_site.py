@@ -241,7 +241,8 @@ class Played:
         shown = [self._job(job, now_s) for job in (over[-ended:] if ended else []) + live]
         waiting = [job for job in shown if job["state"] == "queued"]
         for place, job in enumerate(waiting):
-            job["reason"] += f"; {place} before" if place else ""
+            needs = f"needs {job['nodes']} nodes"
+            job["reason"] = f"{place} before; {needs}" if place else f"{needs}, 0 free"
         if self.is_coupled:
             running = next(job for job in shown if job["state"] == "running")
             running["mates"] = "started with eureka:812"
@@ -268,7 +269,7 @@ class Played:
             "status": {"done": 0, "failed": 1}.get(state),
             "reason": {
                 "failed": "rank 1 ended with status 1",
-                "queued": f"needs {job.size} nodes, 0 free",
+                "queued": f"needs {job.size} nodes",
             }.get(state, ""),
             "starts": int(began),
             "command": ["./" + job.name, "--size", str(job.size)],

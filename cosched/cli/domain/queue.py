@@ -31,8 +31,8 @@ class Queue(Command):
 
     The start of a waiting job is an expectation, marked ~, and so is the end of a job that
     has not ended: like jobs took so long. After < is the time limit. The reason is where a
-    job runs, why it failed, or why it waits: the CPUs or nodes that it needs and those that
-    are free, and how many jobs came before it. cosched why JOB shows more.
+    job runs, why it failed, or why it waits: the CPUs or nodes that it needs, those that
+    are free, or how many jobs came before it. cosched why JOB shows more.
     A malleable job has the number of its nodes and its bounds: 4 of 1-8. A job that shares
     its nodes has halves of them, beside the jobs with these numbers: beside 7: top n1,n2.
     A suspended job shows which job has nodes of it: for 9: n1,n2.

@@ -32,8 +32,11 @@ class Rooms(Protocol):
     def line(self, record: Record, nodes: int) -> str:
         """Returns what is free and what a job needs, such as ``1 node free, needs 2``."""
 
-    def short(self, record: Record, nodes: int) -> str:
-        """Returns the same in few letters, such as ``needs 2 nodes, 1 free``."""
+    def needs(self, record: Record, nodes: int) -> str:
+        """Returns in few letters what a job needs, such as ``needs 2 nodes``."""
+
+    def free(self, record: Record) -> str:
+        """Returns in few letters how much of that is free, such as ``1 free``."""
 
 
 def rooms_of(queue: QueueMachine, members: NodeEntries) -> Rooms:
@@ -55,8 +58,11 @@ class _FreeNodes:
     def line(self, record: Record, nodes: int) -> str:
         return f"{counted(self._free(record), 'node')} free, needs {nodes}"
 
-    def short(self, record: Record, nodes: int) -> str:
-        return f"needs {counted(nodes, 'node')}, {self._free(record)} free"
+    def needs(self, record: Record, nodes: int) -> str:
+        return f"needs {counted(nodes, 'node')}"
+
+    def free(self, record: Record) -> str:
+        return f"{self._free(record)} free"
 
     def _free(self, record: Record) -> int:
         return self._queue.free_for(exclusive=record.submission.exclusive)
@@ -77,13 +83,17 @@ class _FreeCpus:
         free = counted(self._free(job), "CPU")
         return f"{free} {what}, needs {self._wanted(job, nodes)}{each}"
 
-    def short(self, record: Record, nodes: int) -> str:
+    def needs(self, record: Record, nodes: int) -> str:
         job = record.submission
         if job.exclusive:
-            return f"needs {counted(nodes, 'node')}, {self._board.empty} free"
-        what = "free or shared" if job.share else "free"
-        cpus = counted(self._wanted(job, nodes), "CPU")
-        return f"needs {cpus}, {self._free(job)} {what}"
+            return f"needs {counted(nodes, 'node')}"
+        return f"needs {counted(self._wanted(job, nodes), 'CPU')}"
+
+    def free(self, record: Record) -> str:
+        job = record.submission
+        if job.exclusive:
+            return f"{self._board.empty} free"
+        return f"{self._free(job)} {'free or shared' if job.share else 'free'}"
 
     def _wanted(self, job: Submission, nodes: int) -> int:
         return nodes * min(job.cpus or -(-job.tasks // nodes), self._board.cpus)
@@ -125,15 +135,22 @@ class _FreeHalves:
             text += _harm(entry.job, self._beside, self._place.learner)
         return text
 
-    def short(self, record: Record, nodes: int) -> str:
-        try:
-            halves = len(self._members.half_counts(record.submission))
-        except CoschedError as error:  # the slots of nodes have changed
-            return str(error)
+    def needs(self, record: Record, nodes: int) -> str:
+        halves = self._halves(record)
         if not halves:
-            return f"needs {counted(nodes, 'node')}, {self._free} free"
-        needed = "1 half" if halves == 1 else f"{halves} halves"
-        return f"needs {needed} of nodes, {len(self._beside)} free"
+            return f"needs {counted(nodes, 'node')}"
+        return f"needs {'1 half' if halves == 1 else f'{halves} halves'} of nodes"
+
+    def free(self, record: Record) -> str:
+        return f"{len(self._beside) if self._halves(record) else self._free} free"
+
+    def _halves(self, record: Record) -> int:
+        """Returns the halves that a job needs; 0 if it needs whole nodes, or can have no
+        halves any more."""
+        try:
+            return len(self._members.half_counts(record.submission))
+        except CoschedError:  # the slots of nodes have changed
+            return 0
 
     @cached_property
     def _free(self) -> int:

@@ -53,16 +53,18 @@ class WaitAnswers:
         return self._find_starts()
 
     def short(self, record: Record) -> str:
-        """Returns why a job in the queue waits, such as ``needs 2 CPUs, 1 free``."""
+        """Returns why a job in the queue waits, such as ``needs 2 CPUs, 1 free`` of the
+        first one, and ``3 before; needs 2 CPUs`` of others."""
         cause = self._cause(record)
         if cause is not None:
             return cause.short
         needs, up = self._needs(record), self._up
         if needs > up:
             return f"needs {counted(needs, 'node')}, {up} in service"
-        text = self._rooms.short(record, needs)
-        before = self._before(record)
-        return f"{text}; {before} before" if before else text
+        text, before = self._rooms.needs(record, needs), self._before(record)
+        return (
+            f"{before} before; {text}" if before else f"{text}, {self._rooms.free(record)}"
+        )
 
     def line(self, record: Record) -> str:
         """Returns one line about a job in the queue."""

@@ -193,7 +193,7 @@ def test_reasons_of_a_long_queue_are_found_once_for_all(store, monkeypatch):
         waiting = property(lambda queue: asked.append(1) or get(queue))
         monkeypatch.setattr(machine, "waiting", waiting)
         found = (await controller.ask(do="queue"))["ok"]
-        assert found[-1]["reason"] == "needs 1 node, 0 free; 48 before"
+        assert found[-1]["reason"] == "48 before; needs 1 node"
         assert len(asked) < 10
 
     asyncio.run(scenario())
