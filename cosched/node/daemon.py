@@ -126,6 +126,7 @@ class SchedulerDaemon:
         self._inspect_ns = 0
         self._beat_ns = 0  # the next heartbeat
         self._pulsing = False
+        self._keeps_jobs = False  # at its end, for the next daemon
         self._idle_since_ns = self.started_ns + PRIVATE_GRACE_NS - PRIVATE_LINGER_NS
         self._metrics: list[MetricsProcess] = []  # one or none
         if options.metrics != OFF:
@@ -192,8 +193,9 @@ class SchedulerDaemon:
     def run(self, ready: Callable[[], None]) -> None:
         """Takes over the jobs of a dead daemon, opens the sockets, calls ``ready()``.
 
-        Returns after CMDDWN or a signal."""
-        self._loop.stop_on([signal.SIGTERM, signal.SIGINT])
+        Returns after CMDDWN or a signal. After SIGUSR1 the next daemon has the jobs."""
+        self._loop.stop_on([signal.SIGTERM, signal.SIGINT, signal.SIGUSR1])
+        signal.signal(signal.SIGUSR1, lambda *_: self._hand_over())
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         self._loop.watch(self._bell, self._read_timer)
         if self.options.history is not None:
@@ -217,6 +219,8 @@ class SchedulerDaemon:
         requests.close()
         if self._presence.replaced:
             self._leave()
+        elif self._keeps_jobs and len(self.jobs):
+            self._end_for_the_next()
         else:
             self._shut_down()
 
@@ -278,6 +282,24 @@ class SchedulerDaemon:
         self.timer.stop()
         self._kicker.close()
         self._loop.close()
+
+    def _hand_over(self) -> None:
+        self._keeps_jobs = True
+        self._loop.stop()
+
+    def _end_for_the_next(self) -> None:
+        """Ends as if killed, but with all records written: the timer daemon gives the jobs
+        normal shares when this process has ended, and the next daemon takes them over."""
+        log.info("%d jobs are left to the next daemon", len(self.jobs))
+        steps: tuple[Callable[[], object], ...] = (
+            self.recorder.close,
+            self.history.close,
+            *(server.stop for server in self._metrics),
+            self._kicker.close,
+        )
+        with contextlib.ExitStack() as left:  # a failed step must not skip the others
+            for step in reversed(steps):
+                left.callback(step)
 
     def _shut_down(self) -> None:
         for job in self.jobs:
@@ -425,7 +447,8 @@ class SchedulerDaemon:
             self._loop.stop()
         return {"retired": retired, "pid": os.getpid()}
 
-    def _down(self, _request: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _down(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        self._keeps_jobs = request.get("keep_jobs") is True
         self._loop.stop()
         return {"ok": True, "pid": os.getpid()}
 

@@ -14,6 +14,7 @@ from cosched.node.lifetime.handover import (
     Patience,
 )
 from cosched.node.lifetime.spawn import Start, spawn, start_or_join
+from cosched.node.lifetime.stop import hand_over
 from cosched.node.sockets.client import request
 from cosched.rundir.lock import lock_holder
 from cosched.rundir.paths import NodePaths
@@ -66,6 +67,13 @@ class NodeOptions:
         words += ["--private"] if self.private else []
         words += ["--verbose"] if self.verbose else []
         return words
+
+
+def restart_node(paths: NodePaths, options: NodeOptions, start: Start = spawn) -> str:
+    """Ends the daemons that are up, if any, and starts others, which take their jobs over;
+    returns the greeting of the new ones."""
+    hand_over(paths)
+    return start_node(paths, options, start)
 
 
 def start_node(paths: NodePaths, options: NodeOptions, start: Start = spawn) -> str:
