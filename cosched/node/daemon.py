@@ -73,6 +73,8 @@ HEARTBEAT_NS = 200 * NS_PER_MS
 #: The time between two looks at what users and other programs did, and between two
 #: heartbeats of daemons for all users that have no job: no process reads these.
 INSPECT_NS = NS_PER_S
+#: The time between two looks for records that are too old.
+FORGET_NS = 3600 * NS_PER_S
 #: How long private daemons wait for their first job before they end.
 PRIVATE_GRACE_NS = 15 * NS_PER_S
 #: How long private daemons stay after the last job, so that the next job finds them.
@@ -95,6 +97,7 @@ class DaemonOptions:
     #: Whether owners may run a job alone; None: only with private daemons.
     allow_raise: bool | None = None
     history: FilePair | None = None  #: the file of ended jobs; None: not kept
+    history_age_ns: int | None = None  #: how long a record is kept; None: no limit
     #: How jobs that share the node are watched.
     watch: WatchSettings = field(default_factory=WatchSettings)
 
@@ -199,8 +202,9 @@ class SchedulerDaemon:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         self._loop.watch(self._bell, self._read_timer)
         if self.options.history is not None:
-            self.history.open(self.options.history)
+            self.history.open(self.options.history, self.options.history_age_ns)
             self.machine.remember(self.history.ended())
+            self._forget_later()
         # Only now, because the trace begins with the whole state of the machine.
         self.recorder.open(self.paths.directory, self.options.trace_bytes)
         self._members.adopt(self._take_over)
@@ -383,6 +387,14 @@ class SchedulerDaemon:
             self.classes.inspect()
         except (CoschedError, OSError) as error:
             log.error("classes: %s", error)
+
+    def _forget_later(self) -> None:
+        if self.options.history_age_ns is not None:
+            self._loop.call_at(time.monotonic_ns() + FORGET_NS, self._forget)
+
+    def _forget(self) -> None:
+        self.history.forget_old()
+        self._forget_later()
 
     def _pulse(self) -> None:
         self.classes.pulse()
