@@ -125,7 +125,7 @@ class _Dated(msgspec.Struct, frozen=True):
 
 
 _OWNED: JsonDecoder[_Owned] = JsonDecoder(_Owned, "a line of a history")
-_ENDED: JsonDecoder[_Dated] = JsonDecoder(_Dated, "a line of a history")
+_ENDED: JsonDecoder[_Dated] = JsonDecoder(_Dated, "a line of a history", LINE_MOST)
 
 
 def owner_of(line: bytes) -> int:
