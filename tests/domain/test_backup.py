@@ -17,7 +17,7 @@ def test_restored_domain_goes_on(make_rig, capsys):
     rig = make_rig(1, queue=QueueSettings(grace_ns=NS_PER_S, jobs_per_node=4))
     rig.start()
     rig.until_up()
-    over = rig.wait(rig.shell("echo one"))["number"]
+    over = rig.wait(rig.shell("echo one"))["job"]
     running = rig.shell(UNTIL_TOLD)
     rig.until_state(running, "running")
     waiting = rig.shell("echo three", held=True)
@@ -61,7 +61,7 @@ def test_backup_moves_a_domain_to_another_directory(make_rig, tmp_path):
     rig = make_rig(1)
     rig.start()
     rig.until_up()
-    over = rig.wait(rig.shell("echo one"))["number"]
+    over = rig.wait(rig.shell("echo one"))["job"]
     kept = tmp_path / "kept"
     Backup(folder=kept, run_dir=rig.paths.run_dir).run()
     rig.kill(CONTROLLER)

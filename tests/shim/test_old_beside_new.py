@@ -11,7 +11,6 @@ import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -156,12 +155,12 @@ def test_job_beside_a_daemon_of_another_version_runs(
 def test_jobs_run_on_under_an_upgrade_to_another_layout(mpi, versions, program, tmp_path):
     versions["old"].up()
     first = versions["old"].run(mpi, program, str(tmp_path / "told"))
-    eventually(lambda: versions["old"].tasks() == [RANKS], within_s=PATIENCE_S)
+    assert eventually(lambda: versions["old"].tasks() == [RANKS], within_s=PATIENCE_S)
     versions["new"].up("--restart")
     assert versions["new"].tasks() == []
     # Jobs that start from now on are coscheduled.
     second = versions["new"].run(mpi, program, str(tmp_path / "told"))
-    eventually(lambda: versions["new"].tasks() == [RANKS], within_s=PATIENCE_S)
+    assert eventually(lambda: versions["new"].tasks() == [RANKS], within_s=PATIENCE_S)
     (tmp_path / "told").touch()
     assert ended(second) == []
     assert len(ended(first)) <= 1
