@@ -21,6 +21,8 @@ def test_restored_domain_goes_on(make_rig, capsys):
     running = rig.shell(UNTIL_TOLD)
     rig.until_state(running, "running")
     waiting = rig.shell("echo three", held=True)
+    ending = rig.shell("until test -e stop; do sleep 0.05; done")
+    rig.until_state(ending, "running")
     with rig.client() as client:
         client.drain(["n1"], "a new disk")
         client.undrain(["n1"])
@@ -29,6 +31,8 @@ def test_restored_domain_goes_on(make_rig, capsys):
     assert kept.stat().st_mode & 0o777 == 0o700
     later = rig.shell("sleep 600 # mark77")
     rig.until_state(later, "running")
+    (rig.work / "stop").touch()
+    assert rig.wait(ending)["state"] == "done"
 
     with pytest.raises(CoschedError, match="its controller is up; end it first"):
         Restore(folder=kept, run_dir=rig.paths.run_dir).run()
@@ -43,6 +47,7 @@ def test_restored_domain_goes_on(make_rig, capsys):
     # What the store does not know is ended; what it knows goes on.
     rig.until(lambda: not rig.strays("mark77"), "the unknown job is not ended")
     assert rig.state(over) == "done"
+    assert rig.state(ending) == "node lost"
     (rig.work / "go").touch()
     job = rig.wait(running)
     assert (job["state"], rig.output(job)) == ("done", "two\n")
