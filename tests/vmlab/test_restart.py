@@ -14,13 +14,13 @@ from tests.vmlab.site import opened
 
 pytestmark = [pytest.mark.vm, pytest.mark.live, pytest.mark.long]
 
-JOBS = 20
+JOBS = 8
 BASE = "/sys/fs/cgroup/system.slice/cosched.service"
 STATUS = "/opt/cosched/bin/cosched status --json"
 #: Each task waits for its input, and its end counts only with the test's.
 START = f"""
 mkfifo /run/open
-sleep infinity > /run/open &
+sleep infinity > /run/open 2> /dev/null &
 for job in $(seq {JOBS}); do
     setsid /opt/cosched/bin/python /home/user/task.py /run/cosched/$(uname -n)/register.sock \\
         job$job < /run/open > /run/task$job 2>&1 &
