@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -188,6 +189,9 @@ def test_agents_are_upgraded_one_after_the_other(make_rig):
         with rig.client() as client:
             return {node["node"]: node["jobs"] for node in client.nodes()}
 
+    def is_free(name):
+        return not places()[name]
+
     on = places()
     assert sorted(on["n1"] + on["n2"]) == numbers
     for name, other in (("n1", "n2"), ("n2", "n1")):
@@ -196,12 +200,10 @@ def test_agents_are_upgraded_one_after_the_other(make_rig):
         for number in on[name]:
             (rig.work / str(numbers.index(number))).touch()
         # The node is free once its jobs have ended; the other node's jobs run on.
-        rig.until(lambda: not places()[name], "the node is not free")
+        rig.until(partial(is_free, name), "the node is not free")
         rig.kill(name, signal.SIGTERM)
         rig.start(name)
-        rig.until(
-            lambda: rig_state(rig, other, name) == "drained", "the node has not joined"
-        )
+        rig.until(partial(is_drained, rig, other, name), "the node has not joined")
         with rig.client(other) as client:
             client.undrain([name])
         later = rig.wait(rig.shell("echo later"))
@@ -211,7 +213,8 @@ def test_agents_are_upgraded_one_after_the_other(make_rig):
         assert (job["state"], rig.output(job)) == ("done", f"{index}\n")
 
 
-def rig_state(rig, by, name):
+def is_drained(rig, by, name):
+    """Returns whether a node has joined again, as the agent of another node answers."""
     with rig.client(by) as client:
         (state,) = (node["state"] for node in client.nodes() if node["node"] == name)
-    return state
+    return state == "drained"

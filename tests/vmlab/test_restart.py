@@ -6,6 +6,7 @@ The jobs are stand-ins for MPI tasks (``tests/tools/task.py``): emulated nodes a
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import pytest
 
@@ -22,8 +23,8 @@ START = f"""
 mkfifo /run/open
 sleep infinity > /run/open 2> /dev/null &
 for job in $(seq {JOBS}); do
-    setsid /opt/cosched/bin/python /home/user/task.py /run/cosched/$(uname -n)/register.sock \\
-        job$job < /run/open > /run/task$job 2>&1 &
+    setsid /opt/cosched/bin/python /home/user/task.py \\
+        /run/cosched/$(uname -n)/register.sock job$job < /run/open > /run/task$job 2>&1 &
 done
 """
 #: systemd before 254 does not have the key: it starts the daemon in the unit's own group.
@@ -42,8 +43,12 @@ def site(tmp_path_factory, release):
         made.start_cosched()
         made.copy(ROOT / "tests/tools/task.py")
         made.root("n1", START)
-        made.until(lambda: len(jobs(made)) == JOBS, "all jobs have registered")
+        made.until(partial(have_registered, made), "all jobs have registered")
         yield made
+
+
+def have_registered(site):
+    return len(jobs(site)) == JOBS
 
 
 def jobs(site):

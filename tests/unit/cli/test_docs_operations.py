@@ -1,5 +1,5 @@
-"""docs/operations.md: its program for Slurm drains a node that is not healthy, and its bounds
-are those of the code."""
+"""docs/operations.md: its program for Slurm drains a node that is not healthy, and its
+bounds are those of the code."""
 
 from __future__ import annotations
 
@@ -65,7 +65,10 @@ def test_health_program_drains_a_node_with_a_problem(tmp_path, found, drained):
 
 def test_page_has_the_greatest_sizes():
     assert KEPT == 1
-    assert f"| `scheduler.log` in the node's directory | 2 times {LOG_BYTES // MIB} MiB |" in PAGE
+    assert (
+        f"| `scheduler.log` in the node's directory | 2 times {LOG_BYTES // MIB} MiB |"
+        in PAGE
+    )
     assert f"| 2 times {members.LOG_BYTES // MIB} MiB, looked at when" in PAGE
     assert f"by default {TRACE_BYTES // MIB} MiB" in PAGE
     assert f"| {HISTORY_BYTES // MIB} MiB | an equal part" in PAGE

@@ -38,7 +38,9 @@ def forget(controller, before_ns=None):
 
 
 def numbers_in(store):
-    return [number for (number,) in store._file.rows("SELECT number FROM jobs")]
+    return [
+        number for (number,) in store._file.rows("SELECT number FROM jobs ORDER BY number")
+    ]
 
 
 def test_ended_jobs_are_forgotten_unless_a_job_needs_them(store):

@@ -39,5 +39,3 @@ class Cosched(PythonPackage):
     depends_on("py-waitress@3.0:", type="run")
     depends_on("py-cloudpickle@3.0:", type="run")
     depends_on("py-tomli@2:", when="^python@:3.10", type="run")
-
-    import_modules = ["cosched", "mpi_shim"]
