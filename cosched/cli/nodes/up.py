@@ -80,6 +80,9 @@ class Up(Command):
         help="Whether owners may boost their jobs.  [default: on with --private]",
     )
     trace: str | None = option(metavar="SIZE", help="Disk space for the trace, or off.")
+    history_age: str | None = option(
+        metavar="TIME", help="How long records of ended jobs are kept."
+    )
     looks: str | None = option(
         metavar="PERCENT%",
         help="How much of its time a job rests, so that jobs beside it are seen alone; or"
@@ -112,6 +115,7 @@ class Up(Command):
             self.trace,
             self.looks,
             self.slowed_most,
+            self.history_age,
         )
         start = restart_node if self.restart else start_node
         click.echo(start(NodePaths(self.run_dir, self.node), options))

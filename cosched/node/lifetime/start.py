@@ -45,6 +45,8 @@ class NodeOptions:
     looks: str | None = None
     #: How much a job may be slowed, as the user writes it.
     slowed_most: str | None = None
+    #: How long records of ended jobs are kept, as the user writes it.
+    history_age: str | None = None
 
     def arguments(self) -> list[str]:
         """Returns the options as command-line arguments of ``coschedd``."""
@@ -60,6 +62,7 @@ class NodeOptions:
             "allow-boost": raises,
             "looks": self.looks,
             "slowed-most": self.slowed_most,
+            "history-age": self.history_age,
         }
         words: list[str] = []
         for name, text in texts.items():
