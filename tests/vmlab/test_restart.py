@@ -64,8 +64,9 @@ def main_pid(site):
 def check_takeover(site, before, older):
     """Another daemon has all jobs, and each has its share of the CPU by a class."""
     site.until(lambda: main_pid(site) not in (0, before), "another daemon")
-    site.until(lambda: len(jobs(site)) == JOBS, "all jobs")
-    assert site.root("n1", "systemctl is-active cosched") == "active\n"
+    shown = "systemctl is-active cosched || true"
+    site.until(lambda: site.root("n1", shown) == "active\n", "the unit is active")
+    assert len(jobs(site)) == JOBS
     weights = site.root("n1", f"cat {BASE}/cosched-*/*.job*/cpu.weight").split()
     assert len(weights) == JOBS
     assert len(set(weights)) == 2, "one job is scheduled"
