@@ -5,6 +5,7 @@ A torn or foreign file is refused. The controller's lock keeps a second controll
 
 from __future__ import annotations
 
+import json
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
@@ -270,7 +271,7 @@ class JobStore:
         late = {array for array in late if self._is_late(array, before_ns)}
         numbers = [number for number, array in gone if array not in late]
         if numbers:
-            those = (msgspec.json.encode(numbers).decode(),)
+            those = (json.dumps(numbers),)
             named = "IN (SELECT value FROM json_each(?))"
             self._file.store_all(
                 [

@@ -30,7 +30,7 @@ class DaemonLock:
     def acquire(self) -> bool:
         """Takes the lock; returns False if another live process holds it.
 
-        Raises CoschedError if the file belongs to another user."""
+        Raises CoschedError if the file belongs to another user or cannot be written."""
         while True:
             fd = self._open()
             os.fchmod(fd, 0o600)
@@ -42,9 +42,13 @@ class DaemonLock:
             if is_at(fd, self.path):
                 break
             os.close(fd)
-        # One write of fixed width, so that readers never get half of an old pid.
-        os.pwrite(fd, f"{os.getpid():<{PID_WIDTH}}\n".encode(), 0)
         self._fd = fd
+        try:
+            # One write of fixed width, so that readers never get half of an old pid.
+            os.pwrite(fd, f"{os.getpid():<{PID_WIDTH}}\n".encode(), 0)
+        except OSError as error:  # the file would stay, as after a kill
+            self.release()
+            raise CoschedError(f"{self.path}: {error.strerror}") from None
         return True
 
     def release(self) -> None:

@@ -71,7 +71,7 @@ def test_the_end_of_a_job_on_a_full_disk_is_not_lost(private):
     time.sleep(3)
     private.disk.free()
     status, out, err = ended(job)
-    assert (status, out) == (3, "end\n")
+    assert (status, out) == (3, "end\n"), err
     assert err == f"cosched submit: job 1: failed: rank 0 ended with status 3 on {NODE}\n"
     assert private.pid("controller") == controller
     words = ("submit", "--wait", "--input", "none", "echo", "hi")
@@ -89,7 +89,7 @@ def test_a_controller_on_a_full_disk_ends_by_a_signal_and_its_job_is_kept(privat
     time.sleep(3)  # the command tries to start it again
     private.disk.free()
     status, _, err = ended(job)
-    assert status == 3
+    assert status == 3, err
     first, *_ = err.splitlines()
     assert "the controller of the private domain has ended (see " in first
     assert "killed" not in err

@@ -160,7 +160,8 @@ class Sizes:
 
 
 class _WaitNoted:
-    """Notes once why a job has not begun after a while. note: takes a line for the user."""
+    """Notes once why a job has not begun after a while, later if the domain is away then.
+    note: takes a line for the user."""
 
     def __init__(
         self, connect: Callable[[], Client], number: int, note: Callable[[str], None]
@@ -171,9 +172,13 @@ class _WaitNoted:
     def __call__(self) -> None:
         if time.monotonic() < self._at_s:
             return
+        try:
+            with self._connect() as client:
+                job = client.job(self._number)
+        except NoDomain:
+            self._at_s = time.monotonic() + NOTE_AFTER_S
+            return
         self._at_s = math.inf
-        with self._connect() as client:
-            job = client.job(self._number)
         if job["state"] in ("held", "queued"):
             self._note(f"job {self._number}: {job['why']}")
 

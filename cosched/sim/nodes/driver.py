@@ -51,7 +51,7 @@ ONE_CPU = frozenset({0})
 #: Far enough in the past that every clock is positive, and no boundary falls on the start.
 EPOCH_NS = 1_000_000_007
 #: The part of a CPU that the kernel's least weight leaves to an unscheduled rank.
-LEAST_PART = 1e-4
+TRICKLE = 1e-4
 #: Parts of a switch at which decisions take effect.
 GRID = 2
 
@@ -105,7 +105,7 @@ class Coscheduled:
         self._changes: dict[int, list[tuple[SimulatedJob, int]]] = {}
         self._sharing = np.zeros(cluster.nodes)  # jobs a node
         by_paper = settings.order is Order.PAPER or not cluster.fills
-        self._trickle = UNSCHEDULED_PERCENT / 100 if by_paper else LEAST_PART
+        self._trickle = UNSCHEDULED_PERCENT / 100 if by_paper else TRICKLE
         for job in self.jobs:
             self._engine.at(job.program.submit_ns, SUBMIT, self._submit, job)
 

@@ -9,6 +9,7 @@ import pytest
 
 from cosched.cli.domain import waiting
 from cosched.cli.jobs import why
+from cosched.cluster.client import NoAnswer
 
 WAITS = (
     "waits: 0 CPUs free, needs 2; its start is not known, as job 1 is the first of its kind"
@@ -51,6 +52,21 @@ def test_wait_is_noted_once_after_a_while(clock, state, lines):
     clock[0] += 100
     attend()
     assert (noted, domain.asked) == (lines, 1)
+
+
+def test_wait_is_noted_later_if_the_domain_is_away(clock):
+    domain, noted = Domain("queued"), []
+
+    def connect():
+        if clock[0] < 105:
+            raise NoAnswer("the private domain cannot go on: its disk is full")
+        return domain.connect()
+
+    attend = waiting._WaitNoted(connect, 2, noted.append)
+    for _ in range(8):
+        clock[0] += 1
+        attend()
+    assert (noted, domain.asked) == ([f"job 2: {WAITS}"], 1)
 
 
 def test_job_that_runs_is_no_note(clock):
