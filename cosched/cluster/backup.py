@@ -1,9 +1,9 @@
-"""Copies what a domain keeps on the disk into a folder, and back.
+"""Copies a domain's stores, settings and keys into a folder, and back.
 
 A folder of a backup has the job store, the store of a coupling, ``domain.toml`` and the
 keys. SQLite copies the stores, each in one state, while a controller may change them. Jobs
-that run are no part of it: after a restore, the controller compares the older store with
-what the agents report, as after any restart.
+that run are no part of it. After a restore, as after any restart, the controller compares
+its store with the reports of the agents.
 """
 
 from __future__ import annotations

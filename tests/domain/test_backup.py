@@ -44,7 +44,7 @@ def test_restored_domain_goes_on(make_rig, capsys):
     rig.start(CONTROLLER)
     rig.until_up()
 
-    # What the store does not know is ended; what it knows goes on.
+    # Jobs that the store does not have are ended; the others go on.
     rig.until(lambda: not rig.strays("mark77"), "the unknown job is not ended")
     assert rig.state(over) == "done"
     assert rig.state(ending) == "node lost"

@@ -1,4 +1,4 @@
-"""The recipe for Spack, read without Spack: what it needs is what pyproject.toml needs."""
+"""The recipe for Spack, read without Spack, needs the same as pyproject.toml."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``cosched cluster backup`` and ``restore``: what a domain keeps on the disk."""
+"""``cosched cluster backup`` and ``restore``: copies of a domain's files."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ class Restore(Command):
     """Bring the jobs of a backup back, and settings and keys that are missing.
 
     No controller may be up. The store of now stays beside it, as jobs.sqlite.before.
-    Jobs that were submitted after the backup are unknown then; those that run are ended.
+    Jobs that were submitted after the backup are unknown then. If they run, they are
+    ended.
 
     \b
     Example:

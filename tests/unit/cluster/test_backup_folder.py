@@ -1,4 +1,4 @@
-"""What a backup of a domain refuses, and what it leaves then."""
+"""A backup of a domain: its content, its refusals, and that these leave nothing."""
 
 from __future__ import annotations
 
