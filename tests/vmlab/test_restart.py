@@ -27,10 +27,16 @@ for job in $(seq {JOBS}); do
         /run/cosched/$(uname -n)/register.sock job$job < /run/open > /run/task$job 2>&1 &
 done
 """
+FOLDER = "/etc/systemd/system/cosched.service.d"
+#: An emulated node on a busy host takes minutes to start the daemon.
+PATIENT = f"""
+mkdir -p {FOLDER}
+printf '[Service]\\nTimeoutStartSec=15min\\n' > {FOLDER}/patient.conf
+systemctl daemon-reload
+"""
 #: systemd before 254 does not have the key: it starts the daemon in the unit's own group.
-OLDER = """
-mkdir -p /etc/systemd/system/cosched.service.d
-printf '[Service]\\nDelegateSubgroup=\\n' > /etc/systemd/system/cosched.service.d/older.conf
+OLDER = f"""
+printf '[Service]\\nDelegateSubgroup=\\n' > {FOLDER}/older.conf
 systemctl daemon-reload
 systemctl restart cosched
 """
@@ -40,6 +46,7 @@ systemctl restart cosched
 def site(tmp_path_factory, release):
     folder = tmp_path_factory.mktemp("vms") / "lab"
     for made in opened(folder, 1, release, slurms=False):
+        made.root("n1", PATIENT)
         made.start_cosched()
         made.copy(ROOT / "tests/tools/task.py")
         made.root("n1", START)
