@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -31,7 +32,7 @@ _BUSY_COLUMNS = (0, 1, 2, 5, 6)
 #: The column of stolen time; empty where a virtual /proc lacks it.
 _STEAL_COLUMN = slice(7, 8)
 # Field numbers of /proc/PID/stat, counted from the one after "(comm)".
-_STATE, _PARENT, _START_TICKS = 0, 1, 19
+_STATE, _PARENT, _START_TICKS, _PENDING = 0, 1, 19, 28
 
 
 def read_text(path: Path) -> str | None:
@@ -95,6 +96,14 @@ def state(pid: int, root: Path = ROOT) -> str | None:
     """Returns the kernel's state letter: R, S, D, T (stopped), Z (dead, not reaped), ..."""
     fields = _stat_fields(pid, root)
     return fields[_STATE] if fields else None
+
+
+def is_killed(pid: int, root: Path = ROOT) -> bool:
+    """Returns whether a signal that ends the process is under way: the kernel then makes
+    SIGKILL pending for its first thread."""
+    fields = _stat_fields(pid, root)
+    pending = integer(fields[_PENDING]) if fields else 0
+    return bool(pending & 1 << (signal.SIGKILL - 1))
 
 
 def parent(pid: int, root: Path = ROOT) -> int | None:

@@ -52,6 +52,7 @@ from cosched.node.records.recorder import Recorder
 from cosched.node.sockets.control import ControlSocket
 from cosched.node.sockets.registration import RegistrationSocket, TaskHello, Welcome
 from cosched.node.status import NodeView, node_status
+from cosched.node.tasks.killed_tasks import KilledTasks
 from cosched.node.tasks.life import TaskLife
 from cosched.node.tasks.live import LiveJob
 from cosched.node.tasks.live_jobs import JobTable
@@ -159,6 +160,7 @@ class SchedulerDaemon:
             self.history,
             self._note_activity,
         )
+        self._killed = KilledTasks(self.machine, self.jobs, classes)
         self._launchers = Launchers(self.machine, self.jobs, self._members, classes.cpu_ns)
         self.gate = self._make_gate()
         allow = options.private if options.allow_raise is None else options.allow_raise
@@ -380,6 +382,7 @@ class SchedulerDaemon:
                 self._members.give_up(job)
         if not self._presence.keep():
             self._loop.stop()
+        self._killed.release()
         self._uses.read()
         self._spending.read()
         self.recorder.flush()

@@ -36,6 +36,8 @@ CPU = max(os.sched_getaffinity(0))
 CPUS = frozenset({CPU})
 JOBS = ("0.a", "0.b", "0.c", "0.d")
 NOBODY = 65534
+#: As in the orders that leave nothing to unscheduled jobs.
+IDLE = {job: 100 if job == JOBS[0] else 0 for job in JOBS}
 WATCH_S = 1.5
 PATIENCE_S = 60.0
 
@@ -155,6 +157,29 @@ def test_unscheduled_jobs_run_too(classes: ClassScheduler, spin: Spin) -> None:
         assert time.monotonic() < deadline, f"got no turn: {sorted(waiting)}"
         time.sleep(0.05)
         waiting = {j for j in waiting if proc.process_cpu_ns(pids[j]) == before[j]}
+
+
+def test_jobs_without_a_share_leave_the_cpu_to_the_scheduled_one(
+    classes: ClassScheduler, spin: Spin
+) -> None:
+    if classes.mode == "strict":
+        pytest.skip("a quota has a least value of 1%")
+    pids = fill(classes, spin)
+    classes.set_shares(IDLE)
+    assert_scheduled(JOBS[0], received(pids), least=0.95)
+
+
+def test_jobs_without_a_share_get_what_the_scheduled_one_leaves(
+    classes: ClassScheduler, spin: Spin
+) -> None:
+    if classes.mode == "strict":
+        pytest.skip("quotas leave unused time unused")
+    pids = fill(classes, spin)
+    classes.set_shares(IDLE)
+    os.kill(pids[JOBS[0]], signal.SIGSTOP)
+    got = received(pids)
+    os.kill(pids[JOBS[0]], signal.SIGCONT)
+    assert min(got[job] for job in JOBS[1:]) > 0.1, got
 
 
 def test_cpu_time_is_accounted(classes: ClassScheduler, spin: Spin) -> None:

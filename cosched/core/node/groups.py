@@ -28,13 +28,14 @@ FILLING_PERCENT = 10
 class LowShares(NamedTuple):
     """The shares of unscheduled classes, in percent of their CPUs."""
 
-    waiting: int  #: of each class
-    filling: int  #: of all classes together that fill the waits of a scheduled job
+    waiting: int  #: one class
+    #: All classes together that fill the waits of a scheduled job.
+    filling: int
 
 
 #: The paper's rule: 1%, with which a task looks for messages and computes.
 PAPER_SHARES = LowShares(UNSCHEDULED_PERCENT, UNSCHEDULED_PERCENT)
-#: The rule of the other orders. A task that waits sleeps and traps messages without a share.
+#: The rule of the other orders. A task that waits sleeps, and traps messages all the same.
 #: So an unscheduled class gets CPU time only if no scheduled task wants it: many classes
 #: with 1% would take that from the scheduled job, in pieces that empty its caches.
 IDLE_SHARES = LowShares(0, FILLING_PERCENT)
@@ -171,10 +172,10 @@ def share_percents(groups: Iterable[Group], low: LowShares) -> dict[Job, int]:
 
     An unscheduled class gets ``low.waiting``. Those that can compute in the waits of a
     scheduled class get ``low.filling`` together, and at least 1% each. A scheduled class
-    gets what the unscheduled classes of its group leave. Scheduled jobs side by side take nothing from
-    each other, because each task has a CPU. With more than 50 unscheduled classes, the
-    scheduled class gets as much as all of them together: the paper's rule would leave it
-    less.
+    gets what the unscheduled classes of its group leave. Scheduled jobs side by side take
+    nothing from each other, because each task has a CPU. With more than 50 unscheduled
+    classes of 1%, the scheduled class gets as much as all of them together: the paper's
+    rule would leave it less.
     """
     percents: dict[Job, int] = {}
     for group in groups:

@@ -17,6 +17,10 @@ weight rises, so classes that went from weight 1 to 100 waited for seconds. If j
 much in width, the smallest weights reach the lower bound. On cgroup v2 a job of one CPU
 beside a job of 256 CPUs has 1 instead of 0.4.
 
+A percent of 0 stands for a thousandth of a CPU: next to nothing, but a class that computes
+all the time gets a tick of 4 ms in four seconds. With the least weight it would wait for
+minutes after a tick, however much its weight rises then (CFS).
+
 A quota is percent times width of the period, at least 1 ms, the kernel's minimum. With a
 period of 100 ms that is exactly 1% of one CPU.
 """
@@ -30,6 +34,8 @@ from cosched.core.node.groups import is_waiting_share
 
 Key = TypeVar("Key", bound=Hashable)
 
+#: Of a CPU, in percent, for a class with 0%.
+IDLE_PERCENT = 0.1
 PERIOD_US = 100_000
 QUOTA_MIN_US = 1_000
 UNLIMITED_US = 1 << 62
@@ -75,7 +81,7 @@ def weights(
             high,
             max(
                 low,
-                (percent * widths[job] * numerator + denominator // 2) // denominator,
+                round((percent or IDLE_PERCENT) * widths[job] * numerator / denominator),
             ),
         )
         for job, percent in percents.items()

@@ -5,8 +5,8 @@ through the ranks of the jobs (``sim.nodes.ranks``).
 
 Speed of a rank: an unscheduled one has the share of its class while the scheduled job keeps
 the CPU busy: 1% by the paper's order and by strict shares, otherwise nearly nothing. The
-scheduled one has the rest. While the scheduled job waits for its peers, the jobs of the node share the CPU equally, if
-the cluster gives unused time to other jobs.
+scheduled one has the rest. While the scheduled job waits for its peers, the jobs of the
+node share the CPU equally, if the cluster gives unused time to other jobs.
 
 The launch of a job is work of its ranks. It begins when all have registered, needs no
 messages, and ends when all ranks have done it.
@@ -50,8 +50,8 @@ from cosched.sim.virtual_time import DECIDE, END, SUBMIT, VirtualTime
 ONE_CPU = frozenset({0})
 #: Far enough in the past that every clock is positive, and no boundary falls on the start.
 EPOCH_NS = 1_000_000_007
-#: The part of a CPU that the kernel's least weight leaves to an unscheduled rank.
-TRICKLE = 1e-4
+#: The part of a CPU that an unscheduled rank without a share gets.
+TRICKLE = 1e-3
 #: Parts of a switch at which decisions take effect.
 GRID = 2
 

@@ -402,7 +402,7 @@ def test_jobs_that_fit_side_by_side_take_no_turns():
 
 
 def test_64_jobs_side_by_side_have_more_than_a_waiting_one():
-    """Equal parts of 100% would be 1% each, like the share of a waiting job."""
+    """A job that waits takes nothing from any of them."""
     node = Node()
     cpus = frozenset(range(64))
     names = [f"j{number:02}" for number in range(64)]
