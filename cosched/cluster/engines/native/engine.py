@@ -95,15 +95,8 @@ class NativeEngine:
         pause_ns = config.life.beat_ns
         self._links = Links(keys, config.addresses, log, pause_ns=pause_ns)
         self._members = NodeEntries(config, numbering)
-        for name, incarnation in store.agents().items():
-            if name in self._members.by_name:
-                self._members.by_name[name].agent = incarnation
-        for name, reason in store.drains().items():
-            if name in self._members.by_name:
-                member = self._members.by_name[name]
-                member.drained, member.reason = True, reason
-            else:  # it was removed meanwhile
-                store.forget_drain(name)
+        for name in self._members.restore(store.agents(), store.drains()):
+            store.forget_drain(name)
         coupled = config.coupled
         self.pairs = None if coupled is None else open_pairs(coupled, paths, log)
         self._jobs = Jobs(config, store, self._members, self._send, log, self.pairs)
@@ -336,13 +329,7 @@ class NativeEngine:
         new = not member.answers
         if new:
             member.session = secrets.randbits(48) | 1
-        member.agent = hello.incarnation
-        member.slots = next(iter(hello.totals.values()), 0)
-        member.part_slots = hello.part_slots
-        member.starts = hello.starts
-        member.refused = ""
-        member.state = NodeState.DRAINED if member.drained else NodeState.UP
-        member.reason = member.reason if member.drained else ""
+        member.join(hello)
         self._send(member.name, self._membership.roster)
         welcome = Welcome(member.session, member.secret, hello.incarnation)
         self._send(member.name, welcome)

@@ -94,6 +94,8 @@ def room_text(queue: QueueMachine, members: NodeEntries, record: Record, nodes: 
         free = queue.free_for(exclusive=record.submission.exclusive)
         return f"{counted(free, 'node')} free, needs {nodes}"
     free = queue.free_for(exclusive=True)
+    if is_too_large(queue, record):
+        return f"{counted(free, 'node')} free, needs {nodes}"
     try:
         halves = len(members.half_counts(record.submission))
     except CoschedError as error:  # the slots of nodes have changed
@@ -109,6 +111,31 @@ def room_text(queue: QueueMachine, members: NodeEntries, record: Record, nodes: 
     if isinstance(job, SharingJob):
         text += _warning(job, beside) + _harm(job, beside, place.learner)
     return text
+
+
+def is_too_large(queue: QueueMachine, record: Record) -> bool:
+    """Returns whether a job in the queue wants to share and is too large for halves."""
+    place = queue.place
+    job = queue.jobs[record.number].job if record.number in queue else None
+    if not isinstance(place, Halves) or not isinstance(job, SharingJob):
+        return False
+    return place.is_too_large(job)
+
+
+def whole_nodes_text(queue: QueueMachine, record: Record) -> str:
+    """Returns why a job that wants to share takes whole nodes; empty if it is small enough
+    for halves, or has some."""
+    place = queue.place
+    if record.parts or not is_too_large(queue, record) or not isinstance(place, Halves):
+        return ""
+    part = as_part(place.share_up_to)
+    return f"takes whole nodes: it is larger than {part} of the nodes"
+
+
+def as_part(share: float) -> str:
+    """Returns ``1/8`` for an eighth; shares that are no such part are in percent."""
+    parts = round(1 / share)
+    return f"1/{parts}" if abs(share * parts - 1.0) < 1e-9 else f"{share:.0%}"
 
 
 def _cpu_text(place: Cpus, record: Record, nodes: int) -> str:

@@ -11,9 +11,11 @@ from cosched.cluster.engines.native.array_answers import waits_for, why_kept_bac
 from cosched.cluster.engines.native.forecasts import Forecasts
 from cosched.cluster.engines.native.halves_answers import (
     halves_of,
+    is_too_large,
     neighbours_of,
     place_text,
     room_text,
+    whole_nodes_text,
 )
 from cosched.cluster.engines.native.job_bounds import bounds_of
 from cosched.cluster.engines.native.jobs import Jobs
@@ -111,7 +113,9 @@ class JobAnswers:
             return len(record.nodes) or record.submission.nodes or None
         try:
             halves = self._members.half_counts(record.submission)
-            return len(halves or self._members.counts(record.submission))
+            if not halves or is_too_large(self._jobs.queue, record):
+                return len(self._members.counts(record.submission))
+            return len(halves)
         except CoschedError:
             return None
 
@@ -144,7 +148,11 @@ class JobAnswers:
 
     def _with_notes(self, line: str, record: Record) -> str:
         """Returns a line about a job with what else there is to know of it."""
-        notes = (self._jobs.shared.label_text(record), self._mates_line(record))
+        notes = (
+            whole_nodes_text(self._jobs.queue, record),
+            self._jobs.shared.label_text(record),
+            self._mates_line(record),
+        )
         return "; ".join((line, *filter(None, notes)))
 
     def _why_it_waits(self, record: Record, expected_ns: int | None) -> str:
