@@ -67,13 +67,26 @@ def shared_domain(
     run_dir: Path, nodes: int, queue: QueueSettings, symbiosis: SymbiosisSettings
 ) -> Iterator[Lab]:
     """Starts a lab whose nodes have two CPUs each and share those of this machine, with a
-    domain on it. A half of a node takes one task.
+    domain as of ``domain_on_halves``."""
+    planned = plan_crowded_nodes(nodes, 2, life.usable_siblings())
+    with _one_group(), domain_on_halves(run_dir, planned, queue, symbiosis) as lab:
+        yield lab
+
+
+@contextmanager
+def domain_on_halves(
+    run_dir: Path,
+    planned: tuple[PlannedNode, ...],
+    queue: QueueSettings,
+    symbiosis: SymbiosisSettings,
+) -> Iterator[Lab]:
+    """Starts a lab of nodes of two CPUs with a domain on it. A half of a node takes one
+    task.
 
     The nodes have scheduler daemons, which look at each job alone now and then. No job
     gives way to another one.
     """
-    planned = plan_crowded_nodes(nodes, 2, life.usable_siblings())
-    with interruptible(), _one_group(), new_lab(run_dir, planned) as lab:
+    with interruptible(), new_lab(run_dir, planned) as lab:
         life.restart_daemons(run_dir, "--slowed-most", "off")
         with domain(lab, slots=2, queue=queue, symbiosis=symbiosis, security=_root_of(lab)):
             yield lab

@@ -18,6 +18,7 @@ from typing import TypeVar
 
 from cosched.cluster.answers import FULL_DISK_S
 from cosched.core.errors import CoschedError
+from cosched.linux.processes.handlers import handled
 from cosched.linux.processes.signals import signal_name
 
 T = TypeVar("T")
@@ -109,9 +110,5 @@ def _ended_by_signals(path: Path) -> Iterator[None]:
     def end(number: int, _frame: FrameType | None) -> None:
         raise CoschedError(f"{path}: its disk is full; ended by {signal_name(number)}")
 
-    former = {number: signal.signal(number, end) for number in _ENDING}
-    try:
+    with handled(_ENDING, end):
         yield
-    finally:
-        for number, handler in former.items():
-            signal.signal(number, handler)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from cosched.config.coupling import Coupled, CouplingTable
 from cosched.core.config.kinds import LINE, TEXT, duration_s, one_of
 from cosched.core.config.mistakes import Mistake
-from cosched.core.config.tables import REQUIRED, key, read, table
+from cosched.core.config.tables import REQUIRED, key, table
 from cosched.core.units import NS_PER_MS, NS_PER_S
 from cosched.documents import load_file, read_toml
 
@@ -110,11 +109,6 @@ def is_coupled(path: Path) -> bool:
 def load_coupled(path: Path) -> CoupledConfig:
     """Reads the file. CoschedError names the file and what is wrong in it."""
     return coupled_config(load_file(path, SlurmDomain))
-
-
-def parse_coupled(document: Mapping[str, Any]) -> CoupledConfig:
-    """Returns the configuration of a parsed file. Raises CoschedError for a mistake."""
-    return coupled_config(read(SlurmDomain, document))
 
 
 def coupled_config(document: SlurmDomain) -> CoupledConfig:

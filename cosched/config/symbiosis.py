@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cosched.core.cluster.queue.halves.placement import LEARNED, OF_DOMAINS
-from cosched.core.config.kinds import SWITCH, one_of, whole
+from cosched.core.cluster.queue.halves.placement import (
+    ALL,
+    LEARNED,
+    OF_DOMAINS,
+    USUAL_PARTS,
+)
+from cosched.core.config.kinds import AUTO, SWITCH, Kind, decimal, one_of, or_word, whole
 from cosched.core.config.schema import SLOWED
 from cosched.core.config.tables import key
 from cosched.core.symbiosis.labels import WRONG_RUNS
@@ -15,6 +20,11 @@ from cosched.core.symbiosis.watch import WatchSettings
 UNDIVIDED = 1
 #: The most parts of a node.
 PARTS_MOST = 2
+
+#: A part of the nodes of a domain; None: the usual one of the placement.
+PART: Kind[float | None] = or_word(
+    AUTO, decimal("a number above 0 and up to 1", lambda value: 0.0 < value <= ALL), None
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +40,13 @@ class SymbiosisSettings:
     share_unlabelled: bool = key(
         SWITCH, False, "Whether jobs without a label may have halves, too."
     )
-
+    share_up_to: float | None = key(
+        PART,
+        None,
+        "The largest jobs that may have halves, as a part of the nodes; "
+        "auto: by placement.",
+        live=True,
+    )
     wrong_runs: int = key(
         whole(0),
         WRONG_RUNS,
@@ -43,6 +59,12 @@ class SymbiosisSettings:
         "Jobs that slow each other more are not placed side by side again.",
         live=True,
     )
+
+    @property
+    def largest_part(self) -> float:
+        """The largest jobs that may have halves, as a part of the nodes."""
+        own = self.share_up_to
+        return USUAL_PARTS[self.placement] if own is None else own
 
     @property
     def divides(self) -> bool:

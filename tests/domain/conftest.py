@@ -10,6 +10,7 @@ import pytest
 
 from tests.domain.rig import Rig
 from tests.places import ROOT
+from tests.tools.commands import run_command
 
 BIN = Path(sys.executable).parent
 
@@ -51,15 +52,7 @@ def lab_command(tmp_path):
     environ = {**os.environ, "COSCHED_RUN_DIR": str(run_dir)}
 
     def run(*words):
-        done = subprocess.run(
-            [BIN / "cosched", *words],
-            cwd=tmp_path,
-            env=environ,
-            capture_output=True,
-            text=True,
-            timeout=60.0,
-            check=False,
-        )
+        done = run_command(*words, cwd=tmp_path, env=environ)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -79,7 +72,7 @@ def open_folder():
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory):
     """A domain of two nodes that the tests of a file share."""
-    rig = Rig(tmp_path_factory.mktemp("pair"), 2)
+    rig = Rig(tmp_path_factory.mktemp("pair"), 2, forks=True)
     rig.start()
     rig.until_up()
     yield rig

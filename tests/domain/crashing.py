@@ -1,15 +1,11 @@
-"""Runs a member of a domain that kills itself between two of its actions.
+"""Makes a member of a domain kill itself between two of its actions.
 
-usage: crashing.py N MODULE ARGUMENTS. An action is a message that is sent, or a change that
-is stored. The member dies before its N-th action. Messages that it has sent before may or
-may not leave, as when a real process is killed.
+An action is a message that is sent, or a change that is stored. Messages that the member
+has sent before may or may not leave, as when any process is killed.
 """
 
 import os
-import runpy
 import signal
-import sys
-from pathlib import Path
 
 from cosched.cluster import messages
 from cosched.cluster.links import Links
@@ -27,10 +23,10 @@ UNCOUNTED = (
 )
 
 
-def main():
-    left, module = int(sys.argv[1]), sys.argv[2]
-    sys.argv[:] = [module, *sys.argv[3:]]
-    counted = Path(sys.argv[sys.argv.index("--run-dir") + 1]).parent / "counted"
+def crash_before(action, counted):
+    """Kills this process before its action of this number, counted from 1. counted: a file
+    that gets the name of the action."""
+    left = action
 
     def count(what):
         nonlocal left
@@ -55,8 +51,3 @@ def main():
         return add(self, token, record)
 
     Links.send, JobStore.save, JobStore.add = counted_send, counted_save, counted_add
-    runpy.run_module(module, run_name="__main__", alter_sys=True)
-
-
-if __name__ == "__main__":
-    main()

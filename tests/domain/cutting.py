@@ -1,11 +1,5 @@
-"""Runs a member of a domain whose link to another member is cut for a while.
+"""Cuts the link of a member of a domain to another member for a while."""
 
-usage: cutting.py PEER NUMBER SECONDS MODULE ARGUMENTS. The cut begins with the NUMBERth new
-message to PEER, which is lost. Nothing comes from PEER either. It adds a line to the
-member's log.
-"""
-
-import runpy
 import sys
 import time
 
@@ -14,14 +8,10 @@ from cosched.cluster.links import Links
 CUT = "the link is cut"
 
 
-def main():
-    peer, number, seconds, module = (
-        sys.argv[1],
-        int(sys.argv[2]),
-        float(sys.argv[3]),
-        sys.argv[4],
-    )
-    sys.argv[:] = sys.argv[4:]
+def cut(peer, number, seconds):
+    """Cuts this member's link to ``peer``. The cut begins with the new message of this
+    number, which is lost. Nothing comes from the peer either. The member's log gets a
+    line."""
     transmit, open_envelope = Links._transmit, Links._open
     sent, until_s = 0, 0.0
 
@@ -41,8 +31,3 @@ def main():
         return open_envelope(self, sender, data)
 
     Links._transmit, Links._open = send, receive
-    runpy.run_module(module, run_name="__main__", alter_sys=True)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,10 +1,5 @@
-"""Runs a member of a domain that does not see one folder, as if its node lacked it.
+"""Hides a folder from a member of a domain, as if its node lacked it. Needs root."""
 
-usage: hiding.py FOLDER MODULE ARGUMENTS. Needs root.
-"""
-
-import runpy
-import sys
 from pathlib import Path
 
 from cosched.linux import namespaces
@@ -13,14 +8,8 @@ CLONE_NEWNS = 0x00020000
 MS_REC, MS_PRIVATE = 0x4000, 0x40000
 
 
-def main():
-    folder, module = Path(sys.argv[1]), sys.argv[2]
-    sys.argv[:] = [module, *sys.argv[3:]]
+def hide(folder):
+    """Hides a folder from this process and its children."""
     namespaces.unshare(CLONE_NEWNS)
     namespaces.mount("none", Path("/"), None, MS_REC | MS_PRIVATE)
     namespaces.mount("tmpfs", folder, "tmpfs", 0)
-    runpy.run_module(module, run_name="__main__", alter_sys=True)
-
-
-if __name__ == "__main__":
-    main()

@@ -77,17 +77,18 @@ class Rig:
     def write_config(self, config):
         self.paths.config.write_text(write_config(config))
 
-    def start(self, *names, wrapper=()):
+    def start(self, *names, wrapper=(), alter=None):
         """Starts members, by default all, and waits until they listen. wrapper: words in
-        place of ``-m MODULE``, which then are its arguments."""
+        place of ``-m MODULE``, which then are its arguments. alter: called first in a
+        member that is a fork."""
         started = {
-            name: self.launch(name, wrapper) for name in names or self.config.members
+            name: self.launch(name, wrapper, alter) for name in names or self.config.members
         }
         for name, process in started.items():
             line = process.stdout.readline()
-            assert line == b"ready\n" or wrapper, self.log(name)
+            assert line == b"ready\n" or wrapper or alter, self.log(name)
 
-    def launch(self, name, wrapper=()):
+    def launch(self, name, wrapper=(), alter=None):
         module = MODULES[name == CONTROLLER]
         options = ["--run-dir", str(self.paths.run_dir)]
         if name != CONTROLLER:
@@ -95,8 +96,9 @@ class Rig:
         within = [] if self._wires is None else self._wires.within(name)
         with (self.folder / f"{name}.log").open("ab") as log:
             if self._forks and not within and not wrapper:
-                process = Daemon(module, *options, log=log, cwd="/")
+                process = Daemon(module, *options, log=log, cwd="/", alter=alter)
             else:
+                assert alter is None, "only a fork can be altered"
                 words = [*wrapper, module] if wrapper else ["-m", module]
                 process = subprocess.Popen(
                     [*within, sys.executable, *words, *options],

@@ -33,9 +33,9 @@ def cosched_run(user, *words):
 
 def run(user, *words, given=""):
     """Returns status, stdout and stderr."""
-    with cosched_run(user, *words) as process:
-        out, err = process.communicate(given, timeout=2 * WITHIN_S)
-    return process.returncode, out, err
+    words = ("--domain", *words)
+    module = "cosched.cli.run.main"
+    return user.run_with(given.encode(), *words, module=module, MINE="seen")
 
 
 @pytest.fixture

@@ -13,31 +13,28 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from pathlib import Path
+from functools import partial
 
 import pytest
 import zmq
 
+from cosched.cluster.agent import agent as agent_module
+from cosched.cluster.client import Client, Patience, make_submission
 from cosched.cluster.keys import make_keys
 from cosched.cluster.messages import PROTOCOL
 from cosched.core.errors import CoschedError
 from cosched.core.names import CONTROLLER
 from tests.domain import storm
+from tests.domain.crashing import crash_before
 from tests.domain.rig import PATIENT, WITHIN_S
 from tests.tools.deep import make_deep
 
 __all__ = ["make_deep"]
 
-CRASHING = str(Path(__file__).with_name("crashing.py"))
+#: How long users wait for a controller that gives no answer.
+UNANSWERED_S = 3.0
 #: More actions than a member has for the jobs of a test.
 ACTIONS_MOST = 60
-#: Runs the agent's module with another version of the protocol.
-OTHER_VERSION = """
-import runpy, sys
-from cosched.cluster.agent import agent
-agent.PROTOCOL += 1
-runpy.run_module(sys.argv.pop(1), run_name="__main__")
-"""
 RAN = "echo $PMI_RANK >> ran.$COSCHED_DOMAIN_JOB.$COSCHED_DOMAIN_START"
 
 
@@ -96,9 +93,10 @@ def pool():
 def test_a_controller_killed_between_any_two_actions_loses_no_job(make_rig, pool, requeue):
     seen = []
     rig = make_rig(2)
+    counted = rig.folder / "counted"
     rig.start(*rig.config.nodes)
     for action in range(1, ACTIONS_MOST):
-        rig.start(CONTROLLER, wrapper=(CRASHING, str(action)))
+        rig.start(CONTROLLER, alter=partial(crash_before, action, counted))
         over = threading.Event()
         restarting = pool.submit(restart_once, rig, over)
         try:
@@ -112,7 +110,7 @@ def test_a_controller_killed_between_any_two_actions_loses_no_job(make_rig, pool
             over.set()
             crashed = restarting.result(WITHIN_S)
         if crashed:
-            seen.append((rig.folder / "counted").read_text())
+            seen.append(counted.read_text())
         starts = starts_of(rig, number)
         whole = [ranks for ranks in starts.values() if ranks == ["0", "1"]]
         at = seen[-1] if crashed else "no crash"
@@ -132,9 +130,10 @@ def test_a_controller_killed_between_any_two_actions_loses_no_job(make_rig, pool
 def test_an_agent_killed_between_any_two_actions_ends_its_job_clearly(make_rig, node):
     seen = []
     rig = make_rig(3)
+    counted = rig.folder / "counted"
     rig.start(CONTROLLER, *(set(rig.config.nodes) - {node}))
     for action in range(1, ACTIONS_MOST):
-        rig.start(node, wrapper=(CRASHING, str(action)))
+        rig.start(node, alter=partial(crash_before, action, counted))
         rig.until_up()
         script = f"{RAN}; sleep 0.1 # mark87"
         number = rig.shell(script, by="n3", nodes=2, ppn=1, pmi="pmi1", requeue=True)
@@ -142,7 +141,7 @@ def test_an_agent_killed_between_any_two_actions_ends_its_job_clearly(make_rig, 
         job = rig.wait(number)
         crashed = agent.poll() is not None
         if crashed:
-            seen.append((rig.folder / "counted").read_text())
+            seen.append(counted.read_text())
         at = seen[-1] if crashed else "no crash"
         assert job["state"] == "done", (at, job, rig.log(CONTROLLER))
         whole = [ranks for ranks in starts_of(rig, number).values() if ranks == ["0", "1"]]
@@ -249,10 +248,15 @@ def test_an_agent_of_another_domain_file_is_refused(make_rig):
     assert rig.wait(rig.shell("true"))["state"] == "done"
 
 
+def speak_next_version():
+    """Makes this agent speak another version of the protocol."""
+    agent_module.PROTOCOL += 1
+
+
 def test_an_agent_of_another_version_is_refused_with_one_line(make_rig):
     rig = make_rig(1)
     rig.start(CONTROLLER)
-    agent = rig.launch("n1", ("-c", OTHER_VERSION))
+    agent = rig.launch("n1", alter=speak_next_version)
     assert agent.wait(20) == 1
     (line,) = rig.log("n1").splitlines()
     assert "it speaks version" in line
@@ -305,9 +309,12 @@ def test_a_torn_store_is_refused_with_one_line(make_rig):
 
 
 def submit_many(rig):
-    """The store's own file may still have room for some jobs."""
-    for _ in range(50):
-        rig.shell("true")
+    """The store's own file may still have room for some jobs. A controller that stands
+    still gives no answer, however long its users wait."""
+    more = {"environ": rig.environ, "cwd": str(rig.work)}
+    with Client.connect(rig.paths.run_dir, "n1", Patience(UNANSWERED_S)) as client:
+        for _ in range(50):
+            client.submit(make_submission(("true",), **more))
 
 
 @pytest.fixture

@@ -8,20 +8,19 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
+from functools import partial
 
 import pytest
 
 from cosched.cluster.client import Client
 from cosched.config.domain import SecuritySettings
 from cosched.core.names import CONTROLLER
-from tests.domain import cutting
+from tests.domain.cutting import CUT, cut
 from tests.domain.rig import WITHIN_S
 from tests.domain.test_crashes import RAN, nothing_is_left, starts_of
 from tests.domain.user import User
 from tests.domain.wires import Wires
 
-CUTTING = str(Path(cutting.__file__))
 MEMBERS = (CONTROLLER, "n1", "n2")
 #: Nodes are lost after 1 s.
 LONG_S = 2.0
@@ -66,21 +65,21 @@ def check_ran_once(rig, number, job, *, may_be_lost):
 
 def cut_at(rig, member, peer, number):
     """Runs a job while the link is cut at a message; returns whether there was one."""
-    wrapper = (CUTTING, peer, str(number), str(LONG_S))
+    cut_once = partial(cut, peer, number, LONG_S)
     for name in MEMBERS:  # an agent gets a welcome for each time that it asked before
-        rig.start(name, wrapper=wrapper if name == member else ())
+        rig.start(name, alter=cut_once if name == member else None)
     rig.until_up()
     job = rig.shell(f"{RAN}; sleep 0.1 # mark83", nodes=2, ppn=1, pmi="pmi1")
     with ThreadPoolExecutor() as users:
         waits = [users.submit(ask, rig, node, "wait", job) for node in ("n1", "n2")]
         ends = [each.result(WITHIN_S) for each in waits]
-    cut = cutting.CUT in rig.log(member)
+    was_cut = CUT in rig.log(member)
     assert ends[0] == ends[1]
-    check_ran_once(rig, job, ends[0], may_be_lost=cut and CONTROLLER in (member, peer))
+    check_ran_once(rig, job, ends[0], may_be_lost=was_cut and CONTROLLER in (member, peer))
     rig.until_up()
     nothing_is_left(rig, "mark83")
     rig.close()
-    return cut
+    return was_cut
 
 
 @pytest.mark.parametrize(

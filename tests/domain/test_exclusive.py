@@ -14,7 +14,7 @@ def user(tmp_path_factory):
     from tests.domain.rig import Rig
 
     settings = QueueSettings(jobs_per_node=2, grace_ns=NS_PER_S)
-    rig = Rig(tmp_path_factory.mktemp("two"), 1, queue=settings)
+    rig = Rig(tmp_path_factory.mktemp("two"), 1, queue=settings, forks=True)
     rig.start()
     rig.until_up()
     yield User(rig)

@@ -4,6 +4,7 @@ fails, and a signal ends a command that waits."""
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import time
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from cosched.rundir.lock import is_held
+from tests.domain.rig import WITHIN_S
 from tests.domain.test_killed_members import NODE, Private, ended, until
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="mounts a small file system")
@@ -86,7 +88,8 @@ def test_a_controller_on_a_full_disk_ends_by_a_signal_and_its_job_is_kept(privat
     until(lambda: controller_stands_still(controller))
     os.kill(controller, signal.SIGTERM)
     until(lambda: not is_held(private.lock("controller")))
-    time.sleep(3)  # the command tries to start it again
+    # The command reports that, and starts it again.
+    assert select.select([job.stderr], [], [], WITHIN_S)[0]
     private.disk.free()
     status, _, err = ended(job)
     assert status == 3, err

@@ -5,6 +5,7 @@ import os
 import re
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,37 @@ def test_two_jobs_run_on_the_halves_of_a_node(user):
     assert cpus_of(user, alone) == [format_cpus(CPUS)]
     user.run("cancel", str(alone))
     rig.wait(alone)
+
+
+def test_job_that_is_large_for_its_domain_has_whole_nodes(make_rig):
+    rig = make_rig(2, slots=2 * len(CPUS), symbiosis=HALVES)
+    rig.start()
+    rig.until_up()
+    user = User(rig)
+
+    def run(*jobs):
+        """Returns the halves of jobs that each fill a node, once all run; ends them."""
+        numbers = [user.submit("--limited-by", "cpu", *words) for words in jobs]
+        for number in numbers:
+            rig.until_state(number, "running")
+        listed = json.loads(user.run("queue", "--json")[1])["jobs"]
+        why = user.run("why", str(numbers[0]))[1]
+        for number in numbers:
+            user.run("cancel", str(number))
+            rig.wait(number)
+        found = {job["job"]: (job["halves"], len(job["hosts"])) for job in listed}
+        return [found[number] for number in numbers], why
+
+    fills = ("-n", str(2 * len(CPUS)), "sleep", "100")
+    found, why = run(fills, fills)
+    assert found == [([], 1), ([], 1)]
+    assert "takes whole nodes: it is larger than 1/16 of the nodes" in " ".join(why.split())
+    sharing = replace(HALVES, share_up_to=1.0)
+    rig.write_config(replace(rig.config, symbiosis=sharing))
+    assert user.run("cluster", "reload")[1] == "changed: symbiosis.share_up_to\n"
+    found, why = run(fills, fills)
+    assert found == [(["top", "top"], 2), (["bottom", "bottom"], 2)]
+    assert "whole nodes" not in why
 
 
 def test_node_that_cannot_be_divided_ends_with_one_line(make_rig):

@@ -150,7 +150,7 @@ def test_lines_of_a_user_do_not_fill_the_log(make_rig):
     rig.start()
     rig.until_up()
     before = {name: len(rig.log(name)) for name in rig.members}
-    for _ in range(2000):
+    for _ in range(500):
         say(rig.paths.agent_socket("n1"), LINES[0])
         say(rig.paths.controller_socket, LINES[1])
     for name in rig.members:
@@ -287,7 +287,7 @@ async def send_raw(rig, to, messages):
 @pytest.fixture(scope="module")
 def robbed(tmp_path_factory):
     """A domain of two nodes; the key of n1 is in the wrong hands."""
-    rig = Rig(tmp_path_factory.mktemp("robbed"), 2)
+    rig = Rig(tmp_path_factory.mktemp("robbed"), 2, forks=True)
     rig.start(CONTROLLER, "n2")
     rig.until_up("n2")
     yield rig

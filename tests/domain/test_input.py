@@ -11,6 +11,7 @@ import pytest
 
 from tests.domain.rig import WITHIN_S
 from tests.domain.user import BIN, User
+from tests.tools.commands import GIVEN_MOST
 
 pytestmark = pytest.mark.mpi_job
 #: Rank 0 of a job on both nodes is on n1, where the user's commands ask by default.
@@ -24,6 +25,8 @@ def user(pair):
 
 def given(user, data, *words, **environ):
     """Runs cosched submit --wait with this input; returns status, output, errors."""
+    if len(data) <= GIVEN_MOST:
+        return user.run_with(data, "submit", "--wait", *words, text=False, **environ)
     with user.start(
         "submit", "--wait", *words, stdin=subprocess.PIPE, text=False, **environ
     ) as process:

@@ -20,6 +20,7 @@ from cosched.core.names import CONTROLLER
 from cosched.rundir.lock import is_held
 from tests.domain.rig import ENVIRON, WITHIN_S
 from tests.domain.user import BIN
+from tests.tools.commands import run_command
 from tests.tools.waiting import pauses
 
 NODE = os.uname().nodename
@@ -35,11 +36,14 @@ class Private:
         self.paths = DomainPaths(folder / "run")
         self.folder = folder
 
+    def environ(self, more):
+        return {**ENVIRON, "COSCHED_RUN_DIR": str(self.paths.run_dir), **more}
+
     def start(self, *words, **environ):
         """Starts a command."""
         return subprocess.Popen(
             [BIN / "cosched", *words],
-            env={**ENVIRON, "COSCHED_RUN_DIR": str(self.paths.run_dir), **environ},
+            env=self.environ(environ),
             cwd=self.folder,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -49,7 +53,8 @@ class Private:
 
     def run(self, *words, **environ):
         """Runs a command; returns its status and both outputs."""
-        return ended(self.start(*words, **environ))
+        done = run_command(*words, cwd=self.folder, env=self.environ(environ))
+        return done.returncode, done.stdout, without_notes(done.stderr)
 
     def pid(self, what):
         return int(self.lock(what).read_text())
@@ -88,15 +93,19 @@ class Private:
 
 
 def ended(process):
-    """Returns the status and the outputs of a command once it has ended. A slow machine
-    may add a line."""
+    """Returns the status and the outputs of a command once it has ended."""
     try:
         out, err = process.communicate(timeout=WITHIN_S)
     finally:
         process.kill()
         process.wait()
-    lines = [line for line in err.splitlines(keepends=True) if "not answered" not in line]
-    return process.returncode, out, "".join(lines)
+    return process.returncode, out, without_notes(err)
+
+
+def without_notes(err):
+    """Returns errors without the line that a slow machine may add."""
+    lines = err.splitlines(keepends=True)
+    return "".join(line for line in lines if "not answered" not in line)
 
 
 def wait_ended(pidfd):

@@ -19,6 +19,7 @@ from cosched.core.errors import CoschedError
 from cosched.core.names import CONTROLLER
 from tests.domain.rig import Rig
 from tests.places import ROOT
+from tests.tools.commands import run_command
 from tests.tools.ports import free_ports
 
 NAMES = ("intrepid", "eureka")
@@ -32,7 +33,6 @@ QUICK = {
     "when_down": "yield",
 }
 NOW = "date +%s.%N"
-COSCHED = [sys.executable, "-m", "cosched.cli.main"]
 #: How far apart the first words of two shells may be, on a busy machine.
 APART_S = 1.0
 
@@ -41,7 +41,7 @@ class Coupled(Rig):
     """A domain that is coupled with another one."""
 
     def __init__(self, folder, name, other, ports):
-        super().__init__(folder, 2)
+        super().__init__(folder, 2, forks=True)
         table = {
             "listen": f"127.0.0.1:{ports[name]}",
             "domains": {other: f"127.0.0.1:{ports[other]}"},
@@ -81,14 +81,8 @@ class Coupled(Rig):
         )
 
     def cosched(self, *words):
-        return subprocess.run(
-            [*COSCHED, *words],
-            capture_output=True,
-            text=True,
-            check=False,
-            cwd=self.work,
-            env={**os.environ, "COSCHED_RUN_DIR": str(self.paths.run_dir)},
-        )
+        environ = {**os.environ, "COSCHED_RUN_DIR": str(self.paths.run_dir)}
+        return run_command(*words, cwd=self.work, env=environ)
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,7 @@ import re
 import shutil
 import signal
 import subprocess
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from cosched import Client, Job
 from cosched.core.errors import CoschedError
 from cosched.launch.family import Family
+from tests.domain.hiding import hide
 from tests.domain.rig import WITHIN_S
 from tests.domain.user import BIN, User
 from tests.live.conftest import LiveNode
@@ -22,7 +24,6 @@ from tests.tools.json_fields import differences, sections
 pytestmark = pytest.mark.mpi_job
 
 HERE = Path(__file__).parent
-HIDING = str(HERE / "hiding.py")
 
 
 @pytest.fixture(scope="module")
@@ -303,7 +304,7 @@ def test_program_that_one_node_lacks_is_one_line(make_rig):
     folder = rig.work / "local"
     folder.mkdir()
     shutil.copy("/bin/true", folder / "prog")
-    rig.start("n2", wrapper=(HIDING, str(folder)))
+    rig.start("n2", alter=partial(hide, folder))
     rig.until_up()
     user = User(rig)
     status, out, err = user.run("submit", "--wait", "--nodes", "2", "local/prog")

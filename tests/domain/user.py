@@ -38,7 +38,19 @@ class User:
 
     def run(self, *words, **environ):
         """Returns status, stdout and stderr."""
-        done = run_command(*words, cwd=self.rig.work, env={**self.environ, **environ})
+        return self.run_with(None, *words, **environ)
+
+    def run_with(self, given, *words, text=True, module="cosched.cli.main", **environ):
+        """Runs a command with these bytes as input; None: without input. Returns status,
+        stdout and stderr."""
+        done = run_command(
+            *words,
+            module=module,
+            cwd=self.rig.work,
+            env={**self.environ, **environ},
+            given=given,
+            text=text,
+        )
         return done.returncode, done.stdout, done.stderr
 
     def submit(self, *words, **environ):

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.places import ROOT
+from tests.tools.commands import run_command
 
 pytestmark = [pytest.mark.live, pytest.mark.mpi_job]
 
@@ -127,9 +128,7 @@ def run_cosched(words, folder):
 
 
 def cosched(*words):
-    return subprocess.run(
-        [sys.executable, "-m", "cosched.cli.main", *words], check=False, timeout=240
-    )
+    return run_command(*words)
 
 
 def other_pages():

@@ -20,6 +20,7 @@ from cosched.node.sockets.client import request
 from cosched.rundir.lock import lock_holder
 from cosched.rundir.paths import NodePaths
 from tests.live.conftest import eventually
+from tests.tools.commands import run_command
 
 pytestmark = [
     pytest.mark.live,
@@ -83,16 +84,7 @@ def paths_of(lab):
 
 def cosched(lab, *words):
     """Returns the nodes in a command's answer."""
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "cosched.cli.main", *words),
-            *("--run-dir", str(lab.run_dir), "--json"),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
+    done = run_command(*words, "--run-dir", lab.run_dir, "--json")
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)["nodes"]
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import pytest
 
 from tests.live.conftest import eventually
+from tests.tools.commands import run_command
 from tests.tools.json_fields import PAGE, differences, sections
 
 pytestmark = pytest.mark.live
@@ -18,13 +17,7 @@ TOLD = sections()
 
 def compare(run_dir, *words):
     """Runs the command with --json; its output is as the page says."""
-    done = subprocess.run(
-        [sys.executable, "-m", "cosched.cli.main", *words, "--run-dir", run_dir, "--json"],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = run_command(*words, "--run-dir", run_dir, "--json")
     assert done.returncode == 0, done.stderr
     section = " ".join(["cosched", words[0], *[w for w in words if w == "--once"]])
     untold, absent = differences(TOLD[section], json.loads(done.stdout))

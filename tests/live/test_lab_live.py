@@ -24,6 +24,7 @@ from cosched.lab.lab import Lab
 from cosched.lab.plan import mark_prefix
 from cosched.lab.state import read_state, state_path, write_state
 from cosched.linux.namespaces import ProcessId, network_of, processes_inside
+from tests.tools.commands import run_command
 
 pytestmark = [
     pytest.mark.live,
@@ -38,12 +39,8 @@ COSCHED = (sys.executable, "-c", "from cosched.cli.main import main; main()", "l
 PATIENCE_S = 120
 
 
-def lab_command(run_dir, command, *words, **options):
-    return subprocess.run(
-        [*COSCHED, command, "--run-dir", run_dir, *words],
-        **{"capture_output": True, "text": True, "timeout": PATIENCE_S, **options},
-        check=False,
-    )
+def lab_command(run_dir, command, *words):
+    return run_command("lab", command, "--run-dir", run_dir, *words)
 
 
 def mark(run_dir):
@@ -211,12 +208,16 @@ def test_lab_nodes_do_not_share_ports(lab):
 
 def test_exec_passes_streams_arguments_cwd_and_status(lab, lab_size, tmp_path):
     last = lab_size.last
-    done = lab_command(
-        lab.run_dir,
-        "exec",
-        *(last, "sh", "-c", 'uname -n; pwd; cat; echo "$1" >&2; exit 7', "sh", "--help"),
+    script = 'uname -n; pwd; cat; echo "$1" >&2; exit 7'
+    command = [*COSCHED, "exec", "--run-dir", lab.run_dir, last]
+    done = subprocess.run(
+        [*command, "sh", "-c", script, "sh", "--help"],
         input="typed\n",
         cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
     )
     assert (done.stdout, done.stderr) == (f"{last}\n{tmp_path}\ntyped\n", "--help\n")
     assert done.returncode == 7

@@ -17,6 +17,7 @@ from cosched.node.sockets.client import request
 from cosched.shm._native import ffi, lib
 from tests.live.conftest import eventually
 from tests.live.test_daemons_live import class_members
+from tests.tools.commands import run_command
 
 pytestmark = pytest.mark.live
 
@@ -24,15 +25,7 @@ STRANGER = 65534
 
 
 def cosched(node, *words, status=0):
-    run = subprocess.run(
-        [
-            *(sys.executable, "-m", "cosched.cli.main", *words),
-            *("--run-dir", str(node.paths.run_dir)),
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    run = run_command(*words, "--run-dir", node.paths.run_dir)
     assert run.returncode == status, run.stderr
     return (run.stdout if status == 0 else run.stderr).strip()
 

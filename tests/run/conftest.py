@@ -24,9 +24,9 @@ from cosched.node.sockets.client import request
 from cosched.rundir.paths import NodePaths
 from tests.fakes import eventually
 from tests.places import ROOT
+from tests.tools.commands import run_command
 
 SOURCE = Path(__file__).parent / "task.c"
-PATIENCE_S = 240
 
 
 @dataclass(frozen=True)
@@ -174,14 +174,10 @@ def here(jobs_dir):
 
 @pytest.fixture
 def cosched_run(jobs_dir):
-    """Runs cosched-run."""
+    """Runs cosched-run without input."""
 
-    def run(*words, **options):
-        return subprocess.run(
-            command(jobs_dir, *words),
-            **{"capture_output": True, "text": True, "timeout": PATIENCE_S, **options},
-            check=False,
-        )
+    def run(*words):
+        return run_command("--run-dir", jobs_dir, *words, module="cosched.cli.run.main")
 
     return run
 

@@ -49,10 +49,12 @@ def test_rank_death_has_status_of_plain_launcher(cosched_run, mpi, task):
     assert ours.returncode == alone.returncode != 0
 
 
-def test_input_reaches_rank_0(cosched_run, task):
+def test_input_reaches_rank_0(start_cosched_run, task):
     text = "".join(f"input {i}\n" for i in range(1000))
-    done = cosched_run("--no-shim", "-n", "2", task, "copy", input=text + "end\n")
-    assert (done.stdout, done.stderr, done.returncode) == (text, "", 0)
+    pipes = {"stdin": subprocess.PIPE, "stderr": subprocess.PIPE}
+    running = start_cosched_run("--no-shim", "-n", "2", task, "copy", **pipes)
+    done = running.communicate(text + "end\n", timeout=PATIENCE_S)
+    assert (*done, running.returncode) == (text, "", 0)
 
 
 def test_output_is_complete(cosched_run, task):

@@ -13,6 +13,8 @@ import sys
 
 import pytest
 
+from tests.tools.commands import run_command
+
 PATIENCE_S = 240
 NODE = os.uname().nodename
 
@@ -64,42 +66,50 @@ def ended(pid):
         return bool(select.select([pidfd], [], [], PATIENCE_S)[0])
 
 
-def test_tasks_get_variables_of_their_job(cosched_run, here, task, monkeypatch):
+@pytest.fixture
+def served_run(served):
+    """Runs cosched-run on a node with daemons."""
+    return lambda *words: run_command(
+        *("--run-dir", served.run_dir, *words), module="cosched.cli.run.main"
+    )
+
+
+def test_tasks_get_variables_of_their_job(served_run, served, task, monkeypatch):
     monkeypatch.setenv("LD_PRELOAD", "/nonexistent/own.so")
-    done = cosched_run("--job", "mine", "--carrier", "none", task, "environment", *NAMES)
+    done = served_run("--job", "mine", "--carrier", "none", task, "environment", *NAMES)
     found = variables(done)
     preload = found.pop("LD_PRELOAD").split(":")
     assert preload[0] == "/nonexistent/own.so"
     assert os.path.isfile(preload[1])
     assert found == {
         "COSCHED_JOB": "mine",
-        "COSCHED_RUN_DIR": str(here.run_dir),
+        "COSCHED_RUN_DIR": str(served.run_dir),
         "COSCHED_STATUS": "none",
         "COSCHED_VERBOSE": "",
     }
 
 
-def test_user_launcher_needs_all_ranks_known(cosched_run, mpi, task):
+def test_user_launcher_needs_all_ranks_known(served_run, mpi, task):
     launch = mpi.launch("-n", "1", task, "environment", *NAMES)
-    found = variables(cosched_run("--", *launch))
+    found = variables(served_run("--", *launch))
     assert found["COSCHED_JOB"].startswith("task-")
     assert found["COSCHED_STATUS"] == "shadow"
     assert found["LD_PRELOAD"]
-    found = variables(cosched_run("--carrier", "prefix", "--", *launch))
+    found = variables(served_run("--carrier", "prefix", "--", *launch))
     assert found["COSCHED_STATUS"] == "prefix"
     in_a_shell = mpi.launch(
         "-n", "1", "sh", "-c", f"exec {task} environment COSCHED_STATUS"
     )
-    assert variables(cosched_run("--", *in_a_shell))["COSCHED_STATUS"] == "shadow"
+    assert variables(served_run("--", *in_a_shell))["COSCHED_STATUS"] == "shadow"
     names = "COSCHED_STATUS COSCHED_JOIN"
     uneven = f"[ 0 = 1 ] || export LD_PRELOAD; exec {task} environment {names}"
     launch = mpi.launch("-n", "1", "sh", "-c", uneven)
-    found = variables(cosched_run("--", *launch))
+    found = variables(served_run("--", *launch))
     assert found == {"COSCHED_STATUS": "shadow", "COSCHED_JOIN": "perhaps"}
 
 
-def test_exit_status_passes_through_shim(cosched_run, task):
-    assert cosched_run("-n", "2", task, "exit", "3").returncode == 3
+def test_exit_status_passes_through_shim(served_run, task):
+    assert served_run("-n", "2", task, "exit", "3").returncode == 3
 
 
 def test_name_of_running_job_is_refused(cosched_run, start_cosched_run, here, task):

@@ -10,6 +10,7 @@ import sys
 import pytest
 
 from cosched.launch.family import Family, LauncherKind
+from tests.tools.commands import run_command
 
 pytestmark = [
     pytest.mark.live,
@@ -33,14 +34,7 @@ def lab(tmp_path_factory, lab_size):
 
 
 def cosched(run_dir, *words):
-    script = "from cosched.cli.main import main; main()"
-    done = subprocess.run(
-        [sys.executable, "-c", script, *words, "--run-dir", run_dir],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=PATIENCE_S,
-    )
+    done = run_command(*words, "--run-dir", run_dir)
     assert done.returncode == 0, done.stderr
 
 

@@ -21,37 +21,58 @@ from multiprocessing import resource_tracker
 
 #: A command that takes longer is killed by SIGALRM.
 LONGEST_S = 300
+#: As many bytes fit into a pipe that no process reads yet.
+GIVEN_MOST = 1 << 15
 
 
-def run_command(*words, module="cosched.cli.main", cwd=None, env=None):
+def run_command(
+    *words, module="cosched.cli.main", cwd=None, env=None, given=None, text=True
+):
     """Runs ``main()`` of a module; returns its status and output as subprocess.run does.
 
-    env: the whole environment; None: that of this process."""
+    env: the whole environment; None: that of this process. given: the bytes on its standard
+    input, GIVEN_MOST at most, from a pipe; None: its input is /dev/null."""
     argv = [str(importlib.import_module(module).__file__), *map(str, words)]
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        reading = _open_with(given)
         pid = os.fork()
         if pid == 0:
             signal.alarm(LONGEST_S)
-            _become(module, argv, (out.fileno(), err.fileno()), cwd, env)
+            streams = (reading, out.fileno(), err.fileno())
+            _become(module, argv, streams, cwd=cwd, env=env)
+        os.close(reading)
         _, status = os.waitpid(pid, 0)
-        texts = []
+        shown = []
         for file in (out, err):
             file.seek(0)
-            texts.append(file.read().decode())
-    return subprocess.CompletedProcess(argv, os.waitstatus_to_exitcode(status), *texts)
+            shown.append(file.read().decode() if text else file.read())
+    return subprocess.CompletedProcess(argv, os.waitstatus_to_exitcode(status), *shown)
+
+
+def _open_with(given):
+    """Returns a descriptor that reads these bytes."""
+    if given is None:
+        return os.open(os.devnull, os.O_RDONLY)
+    assert len(given) <= GIVEN_MOST
+    reading, writing = os.pipe()
+    os.write(writing, given)
+    os.close(writing)
+    return reading
 
 
 class Daemon:
     """A daemon in a fork of this process, with what subprocess.Popen has for it."""
 
-    def __init__(self, module, *words, log, cwd):
-        """log: a file for standard error. Standard output is a pipe."""
+    def __init__(self, module, *words, log, cwd, alter=None):
+        """log: a file for standard error. Standard output is a pipe. alter: called in the
+        process before the daemon begins, to make it another one."""
         argv = [str(importlib.import_module(module).__file__), *map(str, words)]
         read, write = os.pipe()
         self.returncode = None
         self.pid = os.fork()
         if self.pid == 0:
-            _become(module, argv, (write, log.fileno()), cwd, None)
+            streams = (_open_with(None), write, log.fileno())
+            _become(module, argv, streams, cwd=cwd, alter=alter)
         os.close(write)
         self.stdout = open(read, "rb")  # noqa: SIM115
         self._pidfd = os.pidfd_open(self.pid)
@@ -80,7 +101,7 @@ class Daemon:
         self.send_signal(signal.SIGKILL)
 
 
-def _become(module, argv, outputs, cwd, env):
+def _become(module, argv, streams, *, cwd=None, env=None, alter=None):
     """Runs in the fork, which must not return."""
     status = 1
     try:
@@ -92,7 +113,9 @@ def _become(module, argv, outputs, cwd, env):
             os.environ.update(env)
         sys.argv = argv
         sys.modules["__main__"] = sys.modules[module]  # processes of its own begin there
-        _use_streams(*outputs)
+        _use_streams(*streams)
+        if alter is not None:
+            alter()
         sys.modules[module].main()
         status = 0
     except SystemExit as end:
@@ -107,9 +130,8 @@ def _become(module, argv, outputs, cwd, env):
         os._exit(status)
 
 
-def _use_streams(out, err):
-    null = os.open(os.devnull, os.O_RDONLY)
-    for number, descriptor in enumerate((null, out, err)):
+def _use_streams(given, out, err):
+    for number, descriptor in enumerate((given, out, err)):
         os.dup2(descriptor, number)
     os.closerange(3, os.sysconf("SC_OPEN_MAX"))
     # Its pipe was closed with the others; a pool of processes starts another one.

@@ -44,6 +44,7 @@ from cosched import Client, Job
 from cosched.cluster.answers import JobInfo, PairInfo
 from cosched.config.domain import QueueSettings
 from cosched.config.symbiosis import SymbiosisSettings
+from cosched.core.cluster.queue.halves.placement import ALL
 from cosched.core.errors import CoschedError
 from cosched.core.symbiosis.resources import Resource
 from cosched.core.units import NS_PER_S
@@ -98,7 +99,7 @@ class Machine:
     def run(self, folder: Path, stream: Sequence[StreamJob], arm: str) -> Live:
         """Runs a stream on a domain of its own."""
         queue = QueueSettings("largest", grace_ns=_GRACE_NS)
-        symbiosis = SymbiosisSettings(slowed_most=0.0)
+        symbiosis = SymbiosisSettings(slowed_most=0.0, share_up_to=ALL)
         if arm != WHOLE:
             symbiosis = replace(symbiosis, parts=2, placement=arm)
         with (

@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
+from cosched.linux.processes.handlers import handled
+
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -25,12 +27,8 @@ def interruptible() -> Iterator[None]:
     def interrupt(_number: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    previous = {number: signal.signal(number, interrupt) for number in SIGNALS}
-    try:
+    with handled(SIGNALS, interrupt):
         yield
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
 
 
 @contextmanager
@@ -41,12 +39,8 @@ def shielded() -> Iterator[None]:
     def remember(number: int, _frame: FrameType | None) -> None:
         caught.append(number)
 
-    previous = {number: signal.signal(number, remember) for number in SIGNALS}
-    try:
+    with handled(SIGNALS, remember):
         yield
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
     if caught:
         raise KeyboardInterrupt
 

@@ -90,9 +90,10 @@ class Reload(Command):
     It takes these settings at once: queue.policy, queue.jobs_per_node,
     queue.default_time, queue.grace, [queue.changes], life.lost_after, life.prepare,
     security.root_from, security.least_uid, symbiosis.wrong_runs,
-    symbiosis.slowed_most, and [coupling] without listen, domains and metrics. Jobs that
-    run or wait keep their limits. All other settings need a restart. A
-    file with a mistake changes nothing. A controller that gets SIGHUP does the same.
+    symbiosis.share_up_to, symbiosis.slowed_most, and [coupling] without listen,
+    domains and metrics. Jobs that run or wait keep their limits. All other settings need
+    a restart. A file with a mistake changes nothing. A controller that gets SIGHUP does
+    the same.
 
     \b
     Example:

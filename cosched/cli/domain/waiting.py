@@ -19,6 +19,7 @@ from cosched.jobs.client import Client, NoDomain
 from cosched.jobs.feeding import Feeder
 from cosched.jobs.following import Tail, size_of, wait_patiently
 from cosched.linux.homes import cache_home
+from cosched.linux.processes.handlers import handled
 from cosched.start.streams import Unwritten
 
 #: How long a command that must end tries to cancel its job.
@@ -282,13 +283,12 @@ def _at_most(seconds: float) -> Iterator[None]:
     def end(_number: int, _frame: FrameType | None) -> None:
         raise _Overdue
 
-    former = signal.signal(signal.SIGALRM, end)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, former)
+    with handled([signal.SIGALRM], end):
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 def _tails(connect: Callable[[], Client], number: int, sizes: Sizes) -> list[Tail]:

@@ -12,7 +12,8 @@ import click
 from cosched.cli.declared import option
 from cosched.cli.files import check_writable
 from cosched.cli.sim.options import carry_out_runs, command_line, write_results
-from cosched.cli.values import some_of
+from cosched.cli.values import Parsed, some_of
+from cosched.config.symbiosis import PART
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 from cosched.documents import read_json
@@ -63,6 +64,17 @@ def order_option(default: str) -> Any:
         type=click.Choice(list(ORDERS)),
         default=default,
         help="Order in which jobs are considered.",
+    )
+
+
+def share_up_to_option(default: str) -> Any:
+    """``--share-up-to``."""
+    return option(
+        "--share-up-to",
+        type=Parsed("PART|auto", PART.named, PART.text),
+        default=default,
+        help="The largest jobs that may have halves, as a part of the nodes; "
+        "auto: as in a domain.",
     )
 
 

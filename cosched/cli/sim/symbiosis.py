@@ -17,6 +17,7 @@ from cosched.cli.sim.sharing import (
     order_option,
     placements_option,
     read_model,
+    share_up_to_option,
     simulate,
 )
 from cosched.cli.sim.symbiosis_log import Log
@@ -121,6 +122,7 @@ class Stream(Command):
     Examples:
       cosched sim symbiosis stream --repeat 20
       cosched sim symbiosis stream --placements whole,split --order fcfs
+      cosched sim symbiosis stream --machine 16 --share-up-to auto
       cosched sim symbiosis stream --model datastar --save out --out out.json
       cosched sim symbiosis stream --wrong 0.2 --liars 0.2 --wrong-runs 0
     """
@@ -160,6 +162,7 @@ class Stream(Command):
         metavar="N",
         help="Greatest number of jobs that wait at a time.",
     )
+    share_up_to: float | None = share_up_to_option("1")
     wrong_runs: int = option(
         type=click.IntRange(0),
         default=WRONG_RUNS,
@@ -180,6 +183,7 @@ class Stream(Command):
                 order=self.order,
                 queue_limit=self.queue_limit,
                 placements=self.placements,
+                share_up_to=self.share_up_to,
                 wrong_runs=self.wrong_runs,
             )
             for count in range(self.repeat)

@@ -22,6 +22,7 @@ from cosched.cli.sim.sharing import (
     order_option,
     placements_option,
     read_model,
+    share_up_to_option,
     simulate,
 )
 from cosched.sim.symbiotic.stream import DRAWS, StreamRecipe
@@ -39,7 +40,8 @@ class Log(Command):
     job. Each job therefore gets a random application of the model, in the
     proportions of the paper: memory, CPU and I/O as 2 : 1 : 1. With --repeat the
     figures are means over several draws. A job that has N whole nodes in the log
-    gets half of each of 2N nodes.
+    gets half of each of 2N nodes, if it is as small as a domain requires.
+    --share-up-to 1 lets all share.
 
     The placements are those of cosched sim symbiosis stream. whole, which is EASY
     without sharing, always runs too. Prints for each placement the makespan, the
@@ -66,6 +68,7 @@ class Log(Command):
         help="Draw an application for each job, or for each user's executable.",
     )
     order: str = order_option("fcfs")
+    share_up_to: float | None = share_up_to_option("auto")
     repeat: int = repeat_option(3, "Draws, with this seed and the next ones.")
     seed: int = seed_option()
     strict: bool = strict_option()
@@ -85,6 +88,7 @@ class Log(Command):
                 trace=self.trace,
                 strict=self.strict,
                 draw=self.draw,
+                share_up_to=self.share_up_to,
             )
             for count in range(self.repeat)
         ]

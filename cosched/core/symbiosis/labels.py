@@ -2,9 +2,14 @@
 
 A label that was wrong in ``wrong_runs`` runs of a program one after the other has no effect
 in its later runs: the resource that was found counts in its place. A right run, or another
-label, ends that. After wrong labels for ``WRONG_PROGRAMS`` programs a user's labels for
-further programs have no effect either, until a run of them was right. So an invented label
-for each new name of a program gains little.
+label, ends that.
+
+The wrong runs of all programs of a user count together. From ``wrong_runs`` on the user is
+*distrusted*: a single wrong run ends the effect of a label, until right runs have brought
+the number down. So a user with wrong labels for many programs does not have this number of
+runs of each. After wrong labels for ``WRONG_PROGRAMS`` programs a user's labels for further
+programs have no effect either, until a run of them was right. So an invented label for each
+new name of a program gains little.
 
 The record is bounded, and what was not seen for a long time is forgotten. Times are by the
 wall clock, because the record outlives its process.
@@ -109,11 +114,16 @@ class LabelRecord:
         if not self._wrong_runs:
             return label
         if kept is not None and kept.label == label:
-            if self._is_wrong(kept):
+            if self._is_wrong(kept) or (kept.wrong and self.is_distrusted(uid)):
                 return kept.found
             if kept.right:
                 return label
         return frozenset() if self._is_unreliable(uid) else label
+
+    def is_distrusted(self, uid: int) -> bool:
+        """Returns whether one wrong run ends the effect of a label of this user."""
+        own = self._of_user.get(uid, {}).values()
+        return sum(each.wrong for each in own) >= self._wrong_runs
 
     def _is_wrong(self, kept: Checked) -> bool:
         return kept.wrong >= self._wrong_runs

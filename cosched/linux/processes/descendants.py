@@ -26,6 +26,7 @@ from typing import NamedTuple
 
 from cosched.linux import proc
 from cosched.linux.pidfd import open_pidfd
+from cosched.linux.processes.handlers import handled
 from cosched.linux.processes.signals import Delivery, send
 from cosched.linux.users import find_user_name
 
@@ -62,14 +63,11 @@ def kill_descendants(within_s: float, kept: Collection[int] = ()) -> Left:
 @contextlib.contextmanager
 def _reaped_by_the_kernel() -> Iterator[None]:
     """Lets the kernel reap children that end meanwhile, and reaps the dead."""
-    former = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    try:
+    with handled([signal.SIGCHLD], signal.SIG_IGN):
         with contextlib.suppress(ChildProcessError):
             while os.waitpid(-1, os.WNOHANG)[0] != 0:
                 pass
         yield
-    finally:
-        signal.signal(signal.SIGCHLD, former)
 
 
 def _wait_for_one(killed: Iterable[int], deadline: float) -> None:

@@ -19,10 +19,13 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from cosched.core.cluster.queue.halves.halves import Halves
+from cosched.core.cluster.queue.halves.sharing_job import SharingJob
+from cosched.core.cluster.queue.job import Job
 from cosched.core.cluster.queue.machine import QueueMachine
 from cosched.core.cluster.queue.policies import Policy
 from cosched.core.cluster.queue.queue_events import (
     Event,
+    JobCancelled,
     JobEnded,
     JobSubmitted,
     SpeedObserved,
@@ -31,6 +34,7 @@ from cosched.core.cluster.queue.queue_events import (
 )
 from cosched.core.symbiosis.labels import LabelRecord
 from cosched.core.symbiosis.limited import Found
+from cosched.core.symbiosis.resources import Limits
 from cosched.sim.symbiotic.matrix import SpeedupMatrix
 from cosched.sim.symbiotic.stream import StreamJob
 from cosched.sim.virtual_time import END, NEVER, Decisions, VirtualTime, submit_in_order
@@ -118,7 +122,7 @@ class SharedMachine:
         while self._submitted < self._arrived and self._queue_has_room():
             entry = self._stream[self._submitted]
             job = entry.job
-            counts = self._labels.effective(entry.uid, job.application, job.limits)
+            counts = self._counts(entry)
             self.submit_ns[self._submitted] = now_ns
             self._submitted += 1
             self._feed(JobSubmitted(now_ns, replace(job, submit_ns=now_ns, limits=counts)))
@@ -152,6 +156,22 @@ class SharedMachine:
         entry = self._stream[number]
         job, found = entry.job, Found(entry.limits, "computing", 100)
         self._labels.add(entry.uid, job.application, job.limits, found, now_ns)
+        for waiting in list(self.queue.waiting):
+            other = self._stream[waiting.number]
+            if other.uid == entry.uid:
+                self._label_again(other, waiting, now_ns)
+
+    def _label_again(self, entry: StreamJob, waiting: Job, now_ns: int) -> None:
+        """Lets a waiting job count as what is known now. It keeps its place."""
+        counts = self._counts(entry)
+        if isinstance(waiting, SharingJob) and waiting.limits != counts:
+            self._feed(JobCancelled(now_ns, waiting.number))
+            self._feed(JobSubmitted(now_ns, replace(waiting, limits=counts)))
+
+    def _counts(self, entry: StreamJob) -> Limits:
+        """Returns by what a job counts as limited."""
+        job = entry.job
+        return self._labels.effective(entry.uid, job.application, job.limits)
 
     def _change_speeds(self) -> None:
         """Computes new speeds and ends for the jobs whose neighbours changed."""

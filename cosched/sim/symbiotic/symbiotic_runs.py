@@ -12,18 +12,18 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-import msgspec
-
 from cosched.core.cluster.queue.halves.halves import Halves
 from cosched.core.cluster.queue.halves.learner import LabelCheck, Learner
 from cosched.core.cluster.queue.halves.placement import (
+    ALL,
     LEARNED,
     PLACEMENTS,
+    USUAL_PARTS,
     placement_of,
 )
 from cosched.core.cluster.queue.order import FCFS, LARGEST
@@ -56,8 +56,9 @@ class SharingRun:
     trace: Path | None = None  #: the log that replaces the recipe; None: no log
     strict: bool = False  #: the first bad line of the log is an error
     draw: str = "job"  #: one of stream.DRAWS: how the jobs of a log get applications
-    #: The largest job that may have halves, in whole nodes, as a part of the machine.
-    share_up_to: float = 1.0
+    #: The largest jobs that may have halves, as a part of the machine; None: the usual one
+    #: of the placement.
+    share_up_to: float | None = ALL
     wrong_runs: int = WRONG_RUNS  #: after so many a label has no effect; 0: each has one
 
     @property
@@ -143,11 +144,10 @@ def simulate(
     learner = Learner(run.model.labels)
     placement = placement_of(name, learner)
     engine = VirtualTime()
-    largest = 2 * nodes * run.share_up_to
     machine = SharedMachine(
         engine,
-        [_sharing_up_to(entry, largest) for entry in stream],
-        Halves(((0, nodes - 1),), placement, learner),
+        stream,
+        Halves(((0, nodes - 1),), placement, learner, share_up_to=largest_part(run, name)),
         Policy(ORDERS[run.order], Easy),
         run.model.matrix,
         run.queue_limit,
@@ -164,11 +164,10 @@ def simulate(
     )
 
 
-def _sharing_up_to(entry: StreamJob, halves: float) -> StreamJob:
-    """Returns a job that keeps whole nodes if it is larger than this number of halves."""
-    if entry.job.size <= halves:
-        return entry
-    return replace(entry, job=msgspec.structs.replace(entry.job, shares=False))
+def largest_part(run: SharingRun, name: str) -> float:
+    """Returns the largest jobs that have halves under a placement, as a part of nodes."""
+    own = run.share_up_to
+    return USUAL_PARTS.get(name, ALL) if own is None else own
 
 
 def compared_jobs(stream: Sequence[StreamJob], prototype: Shared | None) -> list[int]:

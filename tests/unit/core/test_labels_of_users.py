@@ -68,6 +68,35 @@ def test_user_with_many_wrong_labels_is_not_believed_for_new_programs():
     assert kept.effective(ANNA, 99, CPU) == CPU
 
 
+def test_wrong_runs_of_all_programs_of_a_user_count_together():
+    kept = LabelRecord()
+    for program in ("7", "8"):
+        kept.add(ANNA, program, CPU, found(MEMORY), 1)
+    assert [kept.effective(ANNA, each, CPU) for each in ("7", "8")] == [CPU, CPU]
+    kept.add(ANNA, "8", CPU, found(MEMORY), 2)
+    assert kept.is_distrusted(ANNA)
+    assert [kept.effective(ANNA, each, CPU) for each in ("7", "8")] == [MEMORY, MEMORY]
+    # A program that was not judged yet, and another user.
+    assert kept.effective(ANNA, "9", CPU) == CPU
+    assert kept.effective(ANNA + 1, "7", CPU) == CPU
+
+
+def test_right_runs_end_the_distrust():
+    kept = LabelRecord()
+    for program in ("7", "8", "8"):
+        kept.add(ANNA, program, CPU, found(MEMORY), 1)
+    kept.add(ANNA, "8", CPU, found(CPU), 2)
+    assert not kept.is_distrusted(ANNA)
+    assert [kept.effective(ANNA, each, CPU) for each in ("7", "8")] == [CPU, CPU]
+
+
+def test_right_labels_of_a_distrusted_user_count():
+    kept = record([MEMORY] * WRONG_RUNS)
+    kept.add(ANNA, "8", CPU, found(CPU), 1)
+    assert kept.is_distrusted(ANNA)
+    assert kept.effective(ANNA, "8", CPU) == CPU
+
+
 def test_each_label_counts_if_that_is_off():
     assert record([MEMORY] * 9, wrong_runs=0).effective(ANNA, "7", CPU) == CPU
 

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from cosched.cluster.coupling.clock import DomainClock
 from cosched.cluster.coupling.driver import Driver
+from cosched.cluster.engines.native.basics import Basics
 from cosched.cluster.engines.native.job_mates import JobMates
-from cosched.cluster.engines.native.node_entries import NodeEntries
 from cosched.cluster.engines.native.prerequisites import not_met
 from cosched.cluster.engines.native.queueing import Queueing
-from cosched.cluster.engines.native.records import Records
 from cosched.cluster.record import Record, State
 from cosched.cluster.submission import LIVE_MOST
 from cosched.core.arrays import parse_array
@@ -25,20 +23,14 @@ class BatchJobs:
     """The arrays of a domain, and the jobs that users hold."""
 
     def __init__(
-        self,
-        records: Records,
-        members: NodeEntries,
-        entries: Queueing,
-        mates: JobMates,
-        driver: Driver,
-        clock: DomainClock,
+        self, basics: Basics, entries: Queueing, mates: JobMates, driver: Driver
     ) -> None:
-        self._records = records
-        self._members = members
+        self._members = basics.members
+        self._records = basics.records
+        self._clock = basics.clock
         self._entries = entries
         self._mates = mates
         self._driver = driver
-        self._clock = clock
 
     def submit(self, record: Record, size: int) -> Record:
         """Stores all tasks of an array and lets them wait; returns the first one. size: the

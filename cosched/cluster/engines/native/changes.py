@@ -12,16 +12,13 @@ root does not answer, the ranks may wait for that node: the job ends then.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import msgspec
 
-from cosched.cluster.coupling.clock import DomainClock
-from cosched.cluster.engines.native.node_entries import NodeEntries
-from cosched.cluster.engines.native.records import Records
+from cosched.cluster.engines.native.basics import Basics
 from cosched.cluster.engines.native.starts.running import Starts
-from cosched.cluster.engines.native.starts.start import ActiveStart, Outbox, job_object
+from cosched.cluster.engines.native.starts.start import ActiveStart, job_object
 from cosched.cluster.job_size import JobSize, OpenChange, PastChange, cost_ns, names_at
 from cosched.cluster.messages import End
 from cosched.cluster.record import Record
@@ -78,27 +75,17 @@ def check_open_changes(records: Sequence[Record], kind: str) -> None:
 
 
 class Changes:
-    """The open changes of live jobs. report: gives the queue an event."""
+    """The open changes of live jobs."""
 
-    def __init__(
-        self,
-        config: DomainConfig,
-        members: NodeEntries,
-        records: Records,
-        starts: Starts,
-        clock: DomainClock,
-        send: Outbox,
-        log: Callable[[str], None],
-        report: Callable[[Any], None],
-    ) -> None:
+    def __init__(self, basics: Basics, config: DomainConfig, starts: Starts) -> None:
+        self._members = basics.members
+        self._records = basics.records
+        self._clock = basics.clock
+        self._send = basics.send
+        self._log = basics.log
+        self._report = basics.report
         self._config = config
-        self._members = members
-        self._records = records
         self._starts = starts
-        self._clock = clock
-        self._send = send
-        self._log = log
-        self._report = report
         self._awaited: dict[int, set[str]] = {}  # not admitted yet, by job
         self._lost: dict[int, str] = {}  # an arriving node of each job that was lost
         self._timers: dict[int, asyncio.TimerHandle] = {}  # jobs whose roots must refuse

@@ -16,8 +16,9 @@ from cosched.core.cluster.queue.places.rows import Rows
 def place_of(config: DomainConfig, nodes: Intervals) -> Place:
     """Returns the nodes of a domain as its queue sees them."""
     if config.symbiosis.divides:
-        learner = Learner({})
-        return Halves(nodes, placement_of(config.symbiosis.placement, learner), learner)
+        learner, sharing = Learner({}), config.symbiosis
+        placement = placement_of(sharing.placement, learner)
+        return Halves(nodes, placement, learner, share_up_to=sharing.largest_part)
     if config.queue.unit == CPU:
         return Cpus(nodes, config.slots, config.queue.jobs_per_node)
     if config.queue.size == RIGID:

@@ -8,6 +8,7 @@ from cosched.cluster.answers import PairInfo
 from cosched.cluster.engines.native.queueing import user_and_program
 from cosched.cluster.record import Record
 from cosched.core.cluster.queue.halves.halves import Halves
+from cosched.core.cluster.queue.halves.sharing_job import SharingJob
 from cosched.core.cluster.queue.machine import QueueMachine
 from cosched.core.cluster.queue.places.cpus import Cpus
 from cosched.core.cluster.queue.queue_events import PairKnown
@@ -76,3 +77,28 @@ def _beside(neighbours: list[int]) -> str:
     if len(neighbours) > _NAMED_MOST:
         named.append(f"{len(neighbours) - _NAMED_MOST} more")
     return f"beside {' and '.join(named)}"
+
+
+def is_too_large(queue: QueueMachine, record: Record) -> bool:
+    """Returns whether a job in the queue wants to share and is too large for halves."""
+    place = queue.place
+    job = queue.jobs[record.number].job if record.number in queue else None
+    if not isinstance(place, Halves) or not isinstance(job, SharingJob):
+        return False
+    return place.is_too_large(job)
+
+
+def whole_nodes_text(queue: QueueMachine, record: Record) -> str:
+    """Returns why a job that wants to share takes whole nodes; empty if it is small enough
+    for halves, or has some."""
+    place = queue.place
+    if record.parts or not is_too_large(queue, record) or not isinstance(place, Halves):
+        return ""
+    part = as_part(place.share_up_to)
+    return f"takes whole nodes: it is larger than {part} of the nodes"
+
+
+def as_part(share: float) -> str:
+    """Returns ``1/8`` for an eighth; shares that are no such part are in percent."""
+    parts = round(1 / share)
+    return f"1/{parts}" if abs(share * parts - 1.0) < 1e-9 else f"{share:.0%}"

@@ -10,8 +10,10 @@ from cosched.cluster.engines.native.array_answers import waits_for
 from cosched.cluster.engines.native.forecasts import Forecasts
 from cosched.cluster.engines.native.halves_answers import (
     halves_of,
+    is_too_large,
     neighbours_of,
     place_text,
+    whole_nodes_text,
 )
 from cosched.cluster.engines.native.job_bounds import bounds_of
 from cosched.cluster.engines.native.jobs import Jobs
@@ -122,7 +124,9 @@ class JobAnswers:
             return len(record.nodes) or record.submission.nodes or None
         try:
             halves = self._members.half_counts(record.submission)
-            return len(halves or self._members.counts(record.submission))
+            if not halves or is_too_large(self._jobs.queue, record):
+                return len(self._members.counts(record.submission))
+            return len(halves)
         except CoschedError:
             return None
 
@@ -155,5 +159,9 @@ class JobAnswers:
 
     def _with_notes(self, line: str, record: Record) -> str:
         """Returns a line about a job with what else there is to know of it."""
-        notes = (self._jobs.shared.label_text(record), self._mates_line(record))
+        notes = (
+            whole_nodes_text(self._jobs.queue, record),
+            self._jobs.shared.label_text(record),
+            self._mates_line(record),
+        )
         return "; ".join((line, *filter(None, notes)))

@@ -3,12 +3,10 @@ other domains get."""
 
 from __future__ import annotations
 
-from cosched.cluster.coupling.clock import DomainClock
 from cosched.cluster.coupling.driver import Driver
 from cosched.cluster.coupling.mates import first_nodes, parse_mates
 from cosched.cluster.coupling.pairs import Pairs
-from cosched.cluster.engines.native.node_entries import NodeEntries
-from cosched.cluster.engines.native.records import Records
+from cosched.cluster.engines.native.basics import Basics
 from cosched.cluster.engines.native.starts.start import ActiveStart
 from cosched.cluster.record import Record, State
 from cosched.core.cluster.coupling.engine_messages import JobAnnounced, JobPrepared
@@ -25,18 +23,11 @@ class JobMates:
     """The jobs with mates. pairs: None if the domain is coupled with no other. driver:
     handles the events about them."""
 
-    def __init__(
-        self,
-        pairs: Pairs | None,
-        members: NodeEntries,
-        records: Records,
-        clock: DomainClock,
-        driver: Driver,
-    ) -> None:
+    def __init__(self, basics: Basics, pairs: Pairs | None, driver: Driver) -> None:
+        self._members = basics.members
+        self._records = basics.records
+        self._clock = basics.clock
         self._pairs = pairs
-        self._members = members
-        self._records = records
-        self._clock = clock
         self._driver = driver
 
     def check(self, record: Record, jobs_per_node: int) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 from cosched.cluster.coupling.clock import DomainClock
 from cosched.cluster.coupling.driver import Driver
 from cosched.cluster.coupling.pairs import Pairs
+from cosched.cluster.engines.native.basics import Basics, Outbox
 from cosched.cluster.engines.native.batch_jobs import BatchJobs
 from cosched.cluster.engines.native.changes import OF_CHANGES, Changes
 from cosched.cluster.engines.native.domain_place import place_of
@@ -21,7 +22,7 @@ from cosched.cluster.engines.native.queueing import Queueing
 from cosched.cluster.engines.native.records import Records
 from cosched.cluster.engines.native.shared_jobs import SharedJobs
 from cosched.cluster.engines.native.starts.running import Starts
-from cosched.cluster.engines.native.starts.start import ActiveStart, Outbox
+from cosched.cluster.engines.native.starts.start import ActiveStart
 from cosched.cluster.engines.native.starts.strays import Strays
 from cosched.cluster.engines.native.suspensions import OF_SUSPENSIONS, Suspensions
 from cosched.cluster.message_kinds import OfJob
@@ -39,6 +40,7 @@ from cosched.core.cluster.queue.queue_events import (
     ContinueJob,
     DropJobs,
     EndJob,
+    HalvesLimited,
     JobCancelled,
     JobEnded,
     JobFailedToStart,
@@ -79,67 +81,44 @@ class Jobs:
         log: Callable[[str], None],
         pairs: Pairs | None = None,
     ) -> None:
-        self.clock = DomainClock() if pairs is None else pairs.clock
+        self.settings = config.queue
+        self.members = members
         self.pairs = pairs
         self.recovered = False
+        self.clock = DomainClock() if pairs is None else pairs.clock
         self.records = Records(store, self.clock, log, self._note_end)
+        basics = Basics(members, self.records, self.clock, send, log, self._report)
+        place = place_of(config, members.all)
+        place.expect(config.most_nodes)
+        self.queue = queue = QueueMachine(
+            place, config.queue.decides, config.queue.grace_ns
+        )
+        queue.handle(NodesDrained(self.clock.now_ns(), members.all))
+        coupled = None if pairs is None else CoupledQueue(queue, pairs.coupling)
+        self.driver = Driver(coupled or queue, self.clock, self._carry_out, pairs)
         self.strays = Strays(send, self._strays_changed)
         self.starts = Starts(
+            basics,
             config,
-            members,
-            self.records,
-            self.clock,
             self.strays,
-            send,
-            log,
             self._is_prepared,
             self._begins,
             self._start_is_over,
         )
-        self.settings = config.queue
-        self.members = members
-        place = place_of(config, members.all)
-        place.expect(config.most_nodes)
-        self.queue = QueueMachine(place, config.queue.decides, config.queue.grace_ns)
-        self.queue.handle(NodesDrained(self.clock.now_ns(), members.all))
-        coupled = None if pairs is None else CoupledQueue(self.queue, pairs.coupling)
-        self.driver = Driver(coupled or self.queue, self.clock, self._carry_out, pairs)
-        self.prerequisites = Prerequisites(store, self.queue.batches)
-        self.mates = JobMates(pairs, members, self.records, self.clock, self.driver)
-        self.changes = Changes(
-            config,
-            members,
-            self.records,
-            self.starts,
-            self.clock,
-            send,
-            log,
-            self._report,
-        )
-        self.suspensions = Suspensions(
-            self.records, self.starts, self.clock, send, log, self._report
-        )
-        self.shared = SharedJobs(
-            config.symbiosis,
-            store.learned,
-            self.records,
-            self.queue,
-            self.clock,
-            self._report,
-        )
+        self.mates = JobMates(basics, pairs, self.driver)
+        self.changes = Changes(basics, config, self.starts)
+        self.suspensions = Suspensions(basics, self.starts)
+        self.shared = SharedJobs(basics, config.symbiosis, store.learned, queue)
+        self.prerequisites = Prerequisites(store, queue.batches)
         self.entries = Queueing(
+            basics,
             config.queue,
-            members,
-            self.records,
-            self.queue,
+            queue,
             self.driver,
-            self.clock,
             self.shared.limits_of,
             self.prerequisites,
         )
-        self.batch_jobs = BatchJobs(
-            self.records, members, self.entries, self.mates, self.driver, self.clock
-        )
+        self.batch_jobs = BatchJobs(basics, self.entries, self.mates, self.driver)
 
     @property
     def nodes_most(self) -> int:
@@ -164,6 +143,9 @@ class Jobs:
         self.driver.handle(
             SettingsChanged(now_ns, config.queue.decides, config.queue.grace_ns)
         )
+        if config.symbiosis.divides:
+            largest = config.symbiosis.largest_part
+            self.driver.handle(HalvesLimited(now_ns, largest))
         if shared:
             walltimes_ns = self.entries.walltimes_ns()
             self.driver.handle(
@@ -267,7 +249,9 @@ class Jobs:
         elif isinstance(message, OF_SUSPENSIONS):
             self.suspensions.take(sender, message)
         elif isinstance(message, JobShared):
-            self.shared.take(sender, message)
+            judged = self.shared.take(sender, message)
+            if judged is not None:
+                self.driver.when_idle(lambda: self.entries.relabel(judged))
         else:
             self.starts.take(sender, message)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -72,6 +72,16 @@ class NodeEntry:
         """The reason of its state; empty if there is none."""
         return self.reason if self.answers else self.refused or self.reason
 
+    def join(self, hello: Hello) -> None:
+        """Takes the facts of its agent, which answers from now on."""
+        self.agent = hello.incarnation
+        self.slots = next(iter(hello.totals.values()), 0)
+        self.part_slots = hello.part_slots
+        self.starts = hello.starts
+        self.refused = ""
+        self.state = NodeState.DRAINED if self.drained else NodeState.UP
+        self.reason = self.reason if self.drained else ""
+
 
 class NodeEntries:
     """The nodes of a domain by name and number."""
@@ -98,6 +108,17 @@ class NodeEntries:
         self.by_name.clear()  # others read it, too
         self.by_name.update((member.name, member) for member in self.by_number)
         return [member for member in self.by_number if member.number not in before]
+
+    def restore(self, agents: Mapping[str, int], drains: Mapping[str, str]) -> list[str]:
+        """Restores stored facts of nodes, by name: the incarnations of their agents, and
+        the reasons of drains. Returns the drained nodes that have left the domain."""
+        for name, incarnation in agents.items():
+            if name in self.by_name:
+                self.by_name[name].agent = incarnation
+        for name, reason in drains.items():
+            if name in self.by_name:
+                self.by_name[name].drained, self.by_name[name].reason = True, reason
+        return [name for name in drains if name not in self.by_name]
 
     @property
     def all(self) -> Intervals:

@@ -12,11 +12,9 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from cosched.cluster.coupling.clock import DomainClock
 from cosched.cluster.coupling.driver import Driver
-from cosched.cluster.engines.native.node_entries import NodeEntries
+from cosched.cluster.engines.native.basics import Basics
 from cosched.cluster.engines.native.prerequisites import Prerequisites
-from cosched.cluster.engines.native.records import Records
 from cosched.cluster.record import Record, State
 from cosched.cluster.submission import MOST
 from cosched.config.domain import CPU, MALLEABLE, RIGID, QueueSettings
@@ -50,24 +48,22 @@ class Queueing:
 
     def __init__(
         self,
+        basics: Basics,
         settings: QueueSettings,
-        members: NodeEntries,
-        records: Records,
         queue: QueueMachine,
         driver: Driver,
-        clock: DomainClock,
         limits_of: Callable[[Record], Limits],
         prerequisites: Prerequisites,
     ) -> None:
         """limits_of: returns by what a job counts as limited."""
+        self._members = basics.members
+        self._records = basics.records
+        self._clock = basics.clock
         self._settings = settings
-        self._limits_of = limits_of
-        self._prerequisites = prerequisites
-        self._members = members
-        self._records = records
         self._queue = queue
         self._driver = driver
-        self._clock = clock
+        self._limits_of = limits_of
+        self._prerequisites = prerequisites
         self._slots = 0  # those of a node when the waiting jobs got their sizes
         self._unsized: dict[int, Record] = {}  # with mates, until a node has joined
 
@@ -131,6 +127,22 @@ class Queueing:
             if _needs(wanted) != _needs(job) and not job.waits_for_mates:
                 self._driver.handle(JobCancelled(self._clock.now_ns(), job.number))
                 self.add(record, size)
+
+    def relabel(self, uid: int) -> None:
+        """Lets the waiting jobs of a user count as what is known of their labels now. They
+        keep their places."""
+        for job in list(self._queue.waiting):
+            record = self._records.live[job.number]
+            if record.uid != uid or not isinstance(job, SharingJob) or not job.shares:
+                continue
+            if self._limits_of(record) != job.limits:
+                self._submit_again(record, job)
+
+    def _submit_again(self, record: Record, job: SharingJob) -> None:
+        now_ns, terms = self._clock.now_ns(), self._prerequisites.terms(record)
+        relabelled = replace(job, limits=self._limits_of(record))
+        self._driver.handle(JobCancelled(now_ns, job.number))
+        self._driver.handle(JobSubmitted(now_ns, relabelled, terms))
 
     def recovered(self, record: Record) -> Job:
         """Returns a job that has nodes as the queue takes it. It keeps them if it or the

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Protocol
 
+from cosched.cluster.engines.native.halves_answers import is_too_large
 from cosched.cluster.engines.native.node_entries import NodeEntries
 from cosched.cluster.record import Record
 from cosched.cluster.submission import Submission
@@ -119,6 +120,8 @@ class _FreeHalves:
         self._members = members
 
     def line(self, record: Record, nodes: int) -> str:
+        if is_too_large(self._queue, record):
+            return f"{counted(self._free, 'node')} free, needs {nodes}"
         try:
             halves = len(self._members.half_counts(record.submission))
         except CoschedError as error:  # the slots of nodes have changed
@@ -147,6 +150,8 @@ class _FreeHalves:
     def _halves(self, record: Record) -> int:
         """Returns the halves that a job needs; 0 if it needs whole nodes, or can have no
         halves any more."""
+        if is_too_large(self._queue, record):
+            return 0
         try:
             return len(self._members.half_counts(record.submission))
         except CoschedError:  # the slots of nodes have changed

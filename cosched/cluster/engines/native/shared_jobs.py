@@ -12,19 +12,19 @@ as in the simulator. The slowest node of a run counts.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from cosched.cluster.coupling.clock import DomainClock
+from cosched.cluster.engines.native.basics import Basics
 from cosched.cluster.engines.native.halves_answers import neighbours_of
 from cosched.cluster.engines.native.queueing import application_of, program_of
-from cosched.cluster.engines.native.records import Records
 from cosched.cluster.learned_store import LearnedStore
 from cosched.cluster.record import Record
 from cosched.cluster.sharing_messages import BesideJob, JobShared, Spent
 from cosched.config.symbiosis import SymbiosisSettings
 from cosched.core.cluster.queue.machine import QueueMachine
 from cosched.core.cluster.queue.queue_events import PairKnown
+from cosched.core.counting import counted
 from cosched.core.errors import CoschedError
 from cosched.core.symbiosis.labels import LabelRecord
 from cosched.core.symbiosis.limited import Spending, find_limits, summed
@@ -56,24 +56,22 @@ class _Seen:
 class SharedJobs:
     """The pairs and labels of a domain.
 
-    report: gives the queue an event. The queue itself gets what was known before a restart.
+    queue: gets at once what was known before a restart.
     """
 
     def __init__(
         self,
+        basics: Basics,
         settings: SymbiosisSettings,
         store: LearnedStore,
-        records: Records,
         queue: QueueMachine,
-        clock: DomainClock,
-        report: Callable[[PairKnown], None],
     ) -> None:
+        self._records = basics.records
+        self._clock = basics.clock
+        self._report = basics.report
         self._settings = settings
         self._store = store
-        self._records = records
         self._queue = queue
-        self._clock = clock
-        self._report = report
         self._labels = LabelRecord(settings.wrong_runs, store.labels())
         self._pairs = PairRecord(store.runs())
         self._seen: OrderedDict[Start, _Seen] = OrderedDict()
@@ -92,19 +90,20 @@ class SharedJobs:
 
     # --- reports --------------------------------------------------------------------------
 
-    def take(self, sender: str, message: JobShared) -> None:
-        """Handles what a node saw. Raises CoschedError if the sender has no part of it."""
+    def take(self, sender: str, message: JobShared) -> int | None:
+        """Handles what a node saw. Returns the user whose label was judged; None: none was.
+        Raises CoschedError if the sender has no part of it."""
         record = self._known_job(message.job)
         if record is None or record.start != message.start or sender not in record.hosts:
             raise CoschedError(
                 f"job {message.job}: {sender} has no part of its start {message.start}"
             )
         if not self._settings.divides or not record.submission.limited_by:
-            return
+            return None
         key = (message.job, message.start)
         seen = self._seen.setdefault(key, _Seen())
         if seen.judged:
-            return
+            return None
         seen.reports[sender] = message
         while len(self._seen) > STARTS_MOST:
             self._seen.popitem(last=False)
@@ -115,6 +114,7 @@ class SharedJobs:
             self._judge(record, seen)
             seen.reports.clear()
         self.forget_old()
+        return record.uid if seen.judged else None
 
     def _known_job(self, number: int) -> Record | None:
         """Returns a job that runs, or ended a moment ago."""
@@ -205,7 +205,8 @@ class SharedJobs:
         names = ", ".join(sorted(counts)) or "no label"
         if kept is None or kept.label != label or not kept.wrong:
             return f"counts as {names}: labels of this user's other programs were wrong"
-        return f"counts as {names}: its label was wrong in {kept.wrong} runs"
+        runs = counted(kept.wrong, "run")
+        return f"counts as {names}: its label was wrong in {runs}"
 
     def pairs(self) -> list[PairKnown]:
         """Returns what is known of pairs. Raises CoschedError if nodes have no halves."""

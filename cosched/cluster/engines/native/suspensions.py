@@ -8,15 +8,13 @@ refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
-from cosched.cluster.coupling.clock import DomainClock
-from cosched.cluster.engines.native.records import Records
+from cosched.cluster.engines.native.basics import Basics
 from cosched.cluster.engines.native.starts.running import Starts
-from cosched.cluster.engines.native.starts.start import ActiveStart, Outbox
+from cosched.cluster.engines.native.starts.start import ActiveStart
 from cosched.cluster.job_suspension import JobSuspension
 from cosched.cluster.record import Record
 from cosched.cluster.suspend_messages import (
@@ -43,26 +41,18 @@ OF_SUSPENSIONS = (TasksSuspended, TasksContinued)
 
 
 class Suspensions:
-    """The suspended live jobs. report: gives the queue an event. suspended: how many
-    suspensions began since the controller started; refused: how many did not."""
+    """The suspended live jobs. suspended: how many suspensions began since the controller
+    started; refused: how many did not."""
 
-    def __init__(
-        self,
-        records: Records,
-        starts: Starts,
-        clock: DomainClock,
-        send: Outbox,
-        log: Callable[[str], None],
-        report: Callable[[Any], None],
-    ) -> None:
+    def __init__(self, basics: Basics, starts: Starts) -> None:
         self.suspended = 0
         self.refused = 0
-        self._records = records
+        self._records = basics.records
+        self._clock = basics.clock
+        self._send = basics.send
+        self._log = basics.log
+        self._report = basics.report
         self._starts = starts
-        self._clock = clock
-        self._send = send
-        self._log = log
-        self._report = report
         self._awaited: dict[int, set[str]] = {}  # nodes that have not answered, by job
 
     # --- orders of the queue --------------------------------------------------------------

@@ -54,6 +54,7 @@ from cosched.core.cluster.queue.queue_events import (
     DropJobs,
     EndJob,
     Event,
+    HalvesLimited,
     JobCancelled,
     JobContinued,
     JobEnded,
@@ -368,6 +369,11 @@ class QueueMachine:
         self.place.learn(event.pair, event.speed, event.runs, harmful=event.harmful)
         return ()
 
+    def _limit_halves(self, event: HalvesLimited) -> tuple[Command, ...]:
+        self.place.limit(event.share_up_to)
+        self.planner.resize()
+        return ()
+
     def _change_sharing(self, event: SharingChanged) -> tuple[Command, ...]:
         """Makes all rows again: puts the running jobs and then the waiting ones into them.
         So exclusive jobs run in all rows, or there is only one."""
@@ -395,20 +401,10 @@ class QueueMachine:
         resizing = self._resizing
         if resizing is None:
             raise CoschedError(f"job {event.number}: its queue changes no sizes")
-        match event:
-            case ResizeDone():
-                if resizing.done(event):
-                    return self._order_end(event.number, Why.NODE_LOST, event.now_ns)
-            case ResizeRefused():
-                resizing.refused(event)
-            case ResizeLate():
-                return resizing.late(event)
-            case Sensed():
-                resizing.sensed(event)
-            case BoundsChanged():
-                resizing.rebound(event)
-            case SizeWanted():
-                resizing.want(event)
+        if not isinstance(event, ResizeDone):
+            return resizing.take(event)
+        if resizing.done(event):
+            return self._order_end(event.number, Why.NODE_LOST, event.now_ns)
         return ()
 
     def _suspend(self, event: AboutSuspensions) -> tuple[Command, ...]:
@@ -515,5 +511,6 @@ _HANDLERS = MappingProxyType(
         RulesChanged: QueueMachine._change_rules,
         SpeedObserved: QueueMachine._observe,
         PairKnown: QueueMachine._learn,
+        HalvesLimited: QueueMachine._limit_halves,
     }
 )

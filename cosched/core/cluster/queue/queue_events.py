@@ -269,6 +269,14 @@ class PairKnown(Struct, frozen=True):
     harmful: bool  #: whether the first is slowed so much that they must not be neighbours
 
 
+class HalvesLimited(Struct, frozen=True):
+    """An operator lets jobs of up to a part of the nodes have halves; larger ones get whole
+    nodes. Jobs that run keep what they have."""
+
+    now_ns: int  #: ns, the queue's clock
+    share_up_to: float  #: the part, above 0 and up to 1
+
+
 class RulesChanged(Struct, frozen=True):
     """Passes have these exceptions from the order from now on."""
 
@@ -392,6 +400,7 @@ Event = (
     | RulesChanged
     | SpeedObserved
     | PairKnown
+    | HalvesLimited
     | Ticked
 )
 Command = (

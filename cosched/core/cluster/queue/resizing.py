@@ -62,6 +62,23 @@ class Resizing:
         self._follow(entry)
         return ResizeJob(number, nodes, self._place.open_change(number).by_ns)
 
+    def take(
+        self, event: ResizeRefused | ResizeLate | Sensed | BoundsChanged | SizeWanted
+    ) -> tuple[Command, ...]:
+        """Handles what a driver reports, other than that a change is done (``done``)."""
+        match event:
+            case ResizeRefused():
+                self._refused(event)
+            case ResizeLate():
+                return self._give_up(event.number, event.now_ns)
+            case Sensed():
+                self._sensed(event)
+            case BoundsChanged():
+                self._rebound(event)
+            case SizeWanted():
+                self._want(event)
+        return ()
+
     def done(self, event: ResizeDone) -> bool:
         """Ends a change as its driver reports it; returns whether the job now has a node
         that was lost meanwhile."""
@@ -73,7 +90,7 @@ class Resizing:
         self.plan.finished(number, as_planned=as_planned)
         return bool(lost and common(event.nodes, lost))
 
-    def refused(self, event: ResizeRefused) -> None:
+    def _refused(self, event: ResizeRefused) -> None:
         """Lets a job keep what it had."""
         number = event.number
         self._place.open_change(number)
@@ -87,10 +104,6 @@ class Resizing:
         entry.nodes = self._place.nodes_of(entry.job.number)
         if entry.limit_ns is not None:
             self._limits.renew(entry)
-
-    def late(self, event: ResizeLate) -> tuple[Command, ...]:
-        """Gives up the change that its driver calls late."""
-        return self._give_up(event.number, event.now_ns)
 
     def overdue(self, now_ns: int) -> list[Command]:
         """Gives up the changes that should be done by now."""
@@ -111,7 +124,7 @@ class Resizing:
         self.plan.spare(number, now_ns)
         return (WithdrawResize(number),)
 
-    def rebound(self, event: BoundsChanged) -> None:
+    def _rebound(self, event: BoundsChanged) -> None:
         """Gives a job other bounds. Raises CoschedError for a rigid job, and for bounds
         that no job can have here; nothing has changed then."""
         number = event.number
@@ -130,14 +143,14 @@ class Resizing:
         else:
             self.plan.rebound(job)
 
-    def want(self, event: SizeWanted) -> None:
+    def _want(self, event: SizeWanted) -> None:
         """Lets a running job want other sizes; ignores a job that ended."""
         run = self._place.running.get(event.number)
         if run is not None and run.held:
             wants = Wants(event.minimum, event.ideal, event.wanted, event.predicted)
             self.plan.want(event.number, wants)
 
-    def sensed(self, event: Sensed) -> None:
+    def _sensed(self, event: Sensed) -> None:
         """Fits the model of a job to its measured iterations; ignores a job that ended."""
         run = self._place.running.get(event.number)
         if run is not None:

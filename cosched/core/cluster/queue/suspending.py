@@ -40,15 +40,15 @@ class Suspending:
 
     def orders(self, now_ns: int) -> list[Command]:
         """Returns the orders of the last pass."""
-        plan, commands = self._plan, list[Command]()
-        for number in plan.to_continue:
+        lending, commands = self._plan.lending, list[Command]()
+        for number in lending.to_continue:
             self._jobs.step(number, Step.CONTINUE_ORDERED, now_ns)
             commands.append(ContinueJob(number))
-        for number in plan.to_suspend:
+        for number in lending.to_suspend:
             self._jobs.step(number, Step.SUSPEND_ORDERED, now_ns)
             commands.append(SuspendJob(number, self._stop_of(number).for_job))
-        plan.to_continue.clear()
-        plan.to_suspend.clear()
+        lending.to_continue.clear()
+        lending.to_suspend.clear()
         return commands
 
     def take(self, event: AboutSuspensions) -> None:

@@ -1,6 +1,7 @@
 """A controller whose nodes have halves: users' words, halves of jobs, restarts."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -23,7 +24,7 @@ from cosched.documents import read_toml
 from tests.unit.cluster.controller.controller_alone import Controller, passes
 
 NODES = ("n0", "n1", "n2")
-HALVES = SymbiosisSettings(parts=2)
+HALVES = SymbiosisSettings(parts=2, share_up_to=1.0)
 MEMORY, CPU = {"limited_by": ("memory",)}, {"limited_by": ("cpu",)}
 
 
@@ -107,7 +108,7 @@ def test_job_without_a_word_has_whole_nodes(store):
 
 def test_operator_may_let_jobs_without_a_label_share(store):
     async def scenario():
-        sharing = SymbiosisSettings(parts=2, share_unlabelled=True)
+        sharing = replace(HALVES, share_unlabelled=True)
         controller = controller_of(store, ("n0",), sharing)
         first, second = (controller.submit(ranks=2) for _ in range(2))
         # Its tasks fit no half, and no user asked to share.
@@ -137,9 +138,67 @@ def test_large_job_takes_whole_nodes_that_are_free_before_halves(store):
     asyncio.run(scenario())
 
 
+def test_job_that_is_large_for_the_domain_takes_whole_nodes(store):
+    async def scenario():
+        nodes = tuple(f"n{at}" for at in range(8))
+        controller = controller_of(store, nodes, replace(HALVES, share_up_to=1 / 8))
+        large = controller.submit(ranks=5, **MEMORY)
+        small = controller.submit(ranks=4, **CPU)
+        await passes()
+        assert objects(controller) == {
+            large: (((0, 1),), (), (3, 2)),
+            small: (((2, 3),), (0, 0), (2, 2)),
+        }
+        run(controller, large)
+        text = "; takes whole nodes: it is larger than 1/8 of the nodes"
+        assert text in (await ask(controller, large))["why"]
+        assert "whole nodes" not in (await ask(controller, small))["why"]
+        waiting = controller.submit(ranks=25, **MEMORY)
+        await passes()
+        found = await ask(controller, waiting)
+        assert (found["nodes"], found["state"]) == (7, "queued")
+        assert found["why"].startswith("waits: 4 nodes free, needs 7; ")
+        assert text in found["why"]
+        # A reload lets it share; jobs that run keep what they have.
+        sharing = replace(HALVES, share_up_to=1.0)
+        controller.jobs.configure(replace(controller.config, symbiosis=sharing))
+        await passes()
+        assert text not in (await ask(controller, waiting))["why"]
+        assert (await ask(controller, large))["halves"] == []
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("placement", "ranks", "halves"), [("labels", 8, 4), ("anyhow", 8, 0), ("anyhow", 4, 2)]
+)
+def test_default_lets_jobs_share_that_never_lose_by_it(store, placement, ranks, halves):
+    async def scenario():
+        nodes = tuple(f"n{at}" for at in range(16))
+        default = SymbiosisSettings(parts=2, placement=placement)
+        controller = controller_of(store, nodes, default)
+        number = controller.submit(ranks=ranks, **MEMORY)
+        await passes()
+        assert len(store.find(number).parts) == halves
+
+    asyncio.run(scenario())
+
+
+def test_job_of_one_half_shares_in_the_smallest_domain(store):
+    async def scenario():
+        controller = controller_of(store, ("n0",), SymbiosisSettings(parts=2))
+        numbers = [controller.submit(ranks=2, **each) for each in (MEMORY, CPU)]
+        whole = controller.submit(ranks=3, **CPU)
+        await passes()
+        assert [store.find(number).parts for number in numbers] == [(0,), (1,)]
+        assert (await ask(controller, whole))["state"] == "queued"
+
+    asyncio.run(scenario())
+
+
 def test_labels_keep_a_job_from_halves_beside_its_like(store):
     async def scenario():
-        strict = SymbiosisSettings(parts=2, placement="labels")
+        strict = replace(HALVES, placement="labels")
         controller = controller_of(store, ("n0",), strict)
         asked = {"ranks": 2, "time_ns": 60 * 10**9, **MEMORY}
         first, second = (controller.submit(**asked) for _ in range(2))
@@ -203,7 +262,7 @@ def test_restarted_controller_gives_no_half_to_a_second_job(store, parts):
         await passes()
         run(before, first, second)
         before.take("n0", SubtreeEnded(first, 1, None))
-        again = Controller(store, ("n0",), symbiosis=SymbiosisSettings(parts=parts))
+        again = Controller(store, ("n0",), symbiosis=replace(HALVES, parts=parts))
         report = StartReport(second, 1, Stage.GONE.value, 0, root=True)
         again.join("n0", 4, [report], part_slots=2 if parts == 2 else 0)
         again.recovery.resolve()
@@ -292,6 +351,11 @@ BASE = {"controller": "127.0.0.1:1", "nodes": {"n0": "127.0.0.1:2"}}
             "symbiosis.parts: 3 is not a whole number from 1 to 2",
         ),
         ({"symbiosis": {"parts": 0}}, "symbiosis.parts: 0 is not a whole number"),
+        (
+            {"symbiosis": {"share_up_to": 0}},
+            "symbiosis.share_up_to: 0 is not a number above 0 and up to 1",
+        ),
+        ({"symbiosis": {"share_up_to": 1.5}}, "1.5 is not a number above 0 and up to 1"),
         ({"symbiosis": {"placement": "best"}}, "symbiosis.placement: 'best' is none of"),
         (
             {"symbiosis": {"parts": 2}, "queue": {"jobs_per_node": 2}},
@@ -324,7 +388,7 @@ def test_settings_survive_their_file(tmp_path):
     config = DomainConfig(
         *("d", "127.0.0.1:1", BASE["nodes"]),
         queue=QueueSettings("largest"),
-        symbiosis=SymbiosisSettings(2, "learned", share_unlabelled=True),
+        symbiosis=SymbiosisSettings(2, "learned", share_unlabelled=True, share_up_to=0.25),
     )
     path = tmp_path / "domain.toml"
     path.write_text(write_config(config))

@@ -20,7 +20,7 @@ from cosched.core.units import NS_PER_S
 from tests.unit.cluster.controller.controller_alone import Controller, passes
 
 NODES = ("n0", "n1")
-LEARNS = SymbiosisSettings(parts=2, placement="learned")
+LEARNS = SymbiosisSettings(parts=2, placement="learned", share_up_to=1.0)
 MEMORY, CPU = {"limited_by": ("memory",)}, {"limited_by": ("cpu",)}
 #: All of its time in MPI: the network limits the job.
 IN_MPI = Spent(90 * NS_PER_S, 80 * NS_PER_S, 0, 10 * NS_PER_S, 0, 0, 0, 0)
@@ -240,6 +240,26 @@ def test_wrong_label_loses_its_effect_after_some_runs(store):
         )
         number = await start(again, "lu", **MEMORY)
         assert again.jobs.queue.jobs[number].job.limits == {Resource.MEMORY}
+
+    asyncio.run(scenario())
+
+
+def test_waiting_job_counts_as_what_was_found_meanwhile(store):
+    async def scenario():
+        symbiosis = replace(LEARNS, placement="labels", wrong_runs=1)
+        controller = controller_of(store, ("n0",), symbiosis)
+        first = await start(controller, "lu", **CPU)
+        other = await start(controller, "ep", **CPU)
+        waiting = [await start(controller, name, **CPU) for name in ("lu", "ep")]
+        controller.take("n0", JobShared(first, 1, (), IN_MPI, over=True))
+        await passes()
+        limits = [controller.jobs.queue.jobs[number].job.limits for number in waiting]
+        assert limits == [{Resource.NETWORK}, {Resource.CPU}]
+        controller.take("n0", SubtreeEnded(other, 1, None))
+        await passes()
+        # It has kept its place.
+        assert controller.store.find(waiting[0]).hosts == ("n0",)
+        assert controller.store.find(waiting[1]).hosts == ()
 
     asyncio.run(scenario())
 

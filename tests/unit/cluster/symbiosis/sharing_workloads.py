@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from cosched.core.cluster.queue.halves.halves import Halves
 from cosched.core.cluster.queue.halves.learner import Learner
-from cosched.core.cluster.queue.halves.placement import placement_of
+from cosched.core.cluster.queue.halves.placement import USUAL_PARTS, placement_of
 from cosched.core.cluster.queue.halves.sharing_job import SharingJob
 from cosched.core.cluster.queue.machine import QueueMachine
 from cosched.core.cluster.queue.plans.easy import Easy
@@ -41,23 +41,24 @@ def streams(draw, nodes):
     return model, stream
 
 
-def halves(model, nodes, placement, overrun=5):
+def halves(model, nodes, placement, overrun=5, share_up_to=1.0):
     learner = Learner(model.labels)
     chosen = placement_of(placement, learner)
-    return Halves(((0, nodes - 1),) if nodes else (), chosen, learner, overrun)
+    return Halves(((0, nodes - 1),) if nodes else (), chosen, learner, overrun, share_up_to)
 
 
-def scheduler(model, nodes, placement):
-    return QueueMachine(halves(model, nodes, placement), Policy(ORDERS["fcfs"], Easy))
+def scheduler(model, nodes, placement, share_up_to=1.0):
+    place = halves(model, nodes, placement, share_up_to=share_up_to)
+    return QueueMachine(place, Policy(ORDERS["fcfs"], Easy))
 
 
-def run(model, stream, nodes, placement, order="fcfs", queue_limit=12):
+def run(model, stream, nodes, placement, order="fcfs", queue_limit=12, share_up_to=1.0):
     """The machine after all is over."""
     engine = VirtualTime()
     machine = SharedMachine(
         engine,
         stream,
-        halves(model, nodes, placement),
+        halves(model, nodes, placement, share_up_to=share_up_to),
         Policy(ORDERS[order], Easy),
         model.matrix,
         queue_limit,
@@ -68,3 +69,4 @@ def run(model, stream, nodes, placement, order="fcfs", queue_limit=12):
 
 
 placements = st.sampled_from(NAMES)
+sharing_placements = st.sampled_from(tuple(USUAL_PARTS))

@@ -18,6 +18,7 @@ from cosched.core.cluster.queue.nodes import from_numbers, numbers
 from cosched.core.cluster.queue.policies import POLICIES
 from cosched.core.cluster.queue.queue_events import (
     EndJob,
+    HalvesLimited,
     JobCancelled,
     JobEnded,
     JobFailedToStart,
@@ -184,7 +185,7 @@ class HalvesUnderChange(RuleBasedStateMachine):
     def __init__(self):
         super().__init__()
         self.queue = machine(4, "labels")
-        self.now, self.next = 0, 1
+        self.now, self.next, self.part = 0, 1, 1.0
         self.held = {}
         self.service, self.known = set(range(4)), set(range(4))
         self.jobs = {}
@@ -201,6 +202,8 @@ class HalvesUnderChange(RuleBasedStateMachine):
         assert sorted({half >> 1 for half in halves}) == nodes
         spread = job.shares and len(halves) == job.spread == len(nodes)
         assert spread or (len(nodes), len(halves)) == (job.whole, 2 * job.whole)
+        if self.part < 1.0 and job.size > max(1, 2 * self.part * len(self.service)):
+            assert len(halves) == 2 * len(nodes)
         for other, (theirs, limits) in self.held.items():
             assert not set(halves) & set(theirs)
             if {half ^ 1 for half in halves} & set(theirs):
@@ -219,6 +222,11 @@ class HalvesUnderChange(RuleBasedStateMachine):
             self._feed(JobSubmitted(self.now, job))
         except CoschedError:
             assert job.whole > len(self.known)
+
+    @rule(part=st.sampled_from((0.01, 0.25, 0.5, 1.0)))
+    def limit(self, part):
+        self.part = part
+        self._feed(HalvesLimited(self.now, part))
 
     @rule()
     def tick(self):

@@ -122,7 +122,7 @@ def test_a_log_against_easy_without_sharing(tmp_path):
         (["pairs", "--model", "file"], "file: not JSON"),
         (["stream", "--model", "none.json"], "none.json: has no object 'applications'"),
         (["stream", "--placements", "best"], "'best' is none of whole, packed, split"),
-        (["stream", "--large", "9"], "wants 5 nodes; the machine has 4 nodes"),
+        (["stream", "--large", "9"], "wants 9 halves of nodes; the machine has 4"),
         (["log", "absent.swf"], "absent.swf: cannot be read"),
         (["log", "none.json"], "none.json: "),
         (["stream", "--out", "absent/x"], "its folder cannot be written"),

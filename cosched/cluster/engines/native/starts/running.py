@@ -9,15 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from cosched.cluster.coupling.clock import DomainClock
-from cosched.cluster.engines.native.node_entries import NodeEntries
-from cosched.cluster.engines.native.records import Records
-from cosched.cluster.engines.native.starts.start import (
-    ActiveStart,
-    Outbox,
-    chunks,
-    job_object,
-)
+from cosched.cluster.engines.native.basics import Basics
+from cosched.cluster.engines.native.starts.start import ActiveStart, chunks, job_object
 from cosched.cluster.engines.native.starts.strays import Strays
 from cosched.cluster.job_size import JobSize
 from cosched.cluster.job_suspension import JobSuspension
@@ -66,31 +59,27 @@ class Starts:
     """The starts that nodes have. active: by the number of the job.
 
     on_prepared: gets a start that waits for its mates from now on. on_begun: gets a start
-    whose tasks begin. on_over: called when the
-    end of a start is stored; it gets whether the job waits again.
+    whose tasks begin. on_over: called when the end of a start is stored; it gets whether
+    the job waits again.
     """
 
     def __init__(
         self,
+        basics: Basics,
         config: DomainConfig,
-        members: NodeEntries,
-        records: Records,
-        clock: DomainClock,
         strays: Strays,
-        send: Outbox,
-        log: Callable[[str], None],
         on_prepared: Callable[[ActiveStart], None],
         on_begun: Callable[[ActiveStart], None],
         on_over: Callable[[ActiveStart, bool], None],
     ) -> None:
         self.active: dict[int, ActiveStart] = {}
+        self._members = basics.members
+        self._records = basics.records
+        self._clock = basics.clock
+        self._send = basics.send
+        self._log = basics.log
         self._config = config
-        self._members = members
-        self._records = records
-        self._clock = clock
         self._strays = strays
-        self._send = send
-        self._log = log
         self._on_prepared = on_prepared
         self._on_begun = on_begun
         self._on_over = on_over

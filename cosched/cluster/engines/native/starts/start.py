@@ -7,9 +7,7 @@ import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
-from cosched.cluster.message_kinds import Message
 from cosched.cluster.messages import Chunk, Failure
 from cosched.cluster.record import Record, State
 from cosched.cluster.submission import JOB_VARIABLE
@@ -28,12 +26,6 @@ _NAME_LENGTH = 16
 _PATTERN = re.compile(r"%(\d{0,9})([jxAau])|%%", re.ASCII)
 #: The most digits that a pattern such as %4a asks for; as in Slurm.
 _DIGITS_MOST = 10
-
-
-class Outbox(Protocol):
-    """Sends a message to a member of the domain."""
-
-    def __call__(self, to: str, message: Message) -> None: ...
 
 
 @dataclass(slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cosched.cluster.engines.native.starts.start import Outbox
+from cosched.cluster.engines.native.basics import Outbox
 from cosched.cluster.messages import End
 from cosched.core.errors import CoschedError
 

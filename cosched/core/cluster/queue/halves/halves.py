@@ -4,6 +4,9 @@ Sections 2.4 and 3.3 of the paper. Suitable halves depend on the neighbours. So 
 the first waiting job is a plan (``on_board``), not a count of nodes. A started job keeps
 its halves until it ends.
 
+A job that is larger than a part of the nodes (``share_up_to``) has whole nodes: it would
+wait longer for half of each of twice as many nodes than it saves.
+
 Halves 2n and 2n + 1 are those of node n. All jobs are ``SharingJob``s, also those that have
 whole nodes. Counts of this place are halves, but its nodes are nodes.
 
@@ -16,7 +19,7 @@ from collections.abc import Sequence
 
 from cosched.core.cluster.queue.halves.board import Board, Placed
 from cosched.core.cluster.queue.halves.learner import Learner
-from cosched.core.cluster.queue.halves.placement import Placement
+from cosched.core.cluster.queue.halves.placement import ALL, Placement, whole
 from cosched.core.cluster.queue.halves.sharing_job import SharingJob
 from cosched.core.cluster.queue.job import Job, JobId
 from cosched.core.cluster.queue.nodes import Intervals, from_numbers, numbers
@@ -38,16 +41,32 @@ class Halves(OnBoard[Board]):
         placement: Placement,
         learner: Learner,
         overrun_ns: int = OVERRUN_NS,
+        share_up_to: float = ALL,
     ) -> None:
+        """share_up_to: the largest jobs with halves, as a part of the nodes."""
         if not nodes:
             raise CoschedError("a machine of 0 nodes: want 1 or more")
         super().__init__(Board(0), nodes, overrun_ns)
         self.learner = learner
+        self.share_up_to = share_up_to
         self._placement = placement
 
     def _fit(self, job: Job, board: Board) -> Spot | None:
         assert isinstance(job, SharingJob)
+        return self._place(job, board)
+
+    def _place(self, job: SharingJob, board: Board) -> Placed | None:
+        if self.is_too_large(job, board):
+            return whole(job, board)
         return self._placement(job, board)
+
+    def is_too_large(self, job: SharingJob, board: Board | None = None) -> bool:
+        """Returns whether a job that wants to share is too large for halves. board: None
+        for the present one."""
+        if not job.shares or self.share_up_to >= ALL:
+            return False
+        nodes = (self.board if board is None else board).in_service
+        return not job.is_up_to(self.share_up_to, nodes)
 
     @property
     def total(self) -> int:  # type: ignore[override]
@@ -68,11 +87,16 @@ class Halves(OnBoard[Board]):
                 "share, and have no mates"
             )
         nodes = self._most_nodes
-        if job.size < 1 or self._placement(job, Board(nodes)) is None:
-            wanted = f"{job.size} halves of nodes" if job.shares else f"{job.whole} nodes"
+        if job.size < 1 or self._place(job, Board(nodes)) is None:
+            halves = job.shares and not self.is_too_large(job, Board(nodes))
+            wanted = f"{job.size} halves of nodes" if halves else f"{job.whole} nodes"
             raise CoschedError(
                 f"job {job.number} wants {wanted}; the machine has {nodes} nodes"
             )
+
+    def limit(self, share_up_to: float) -> None:
+        self.share_up_to = share_up_to
+        self.moved += 1
 
     def observe(self, primary: str, background: str | None, speedup: float) -> None:
         self.learner.observe(primary, background, speedup)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
+
 from cosched.core.cluster.queue.job import Job
 from cosched.core.symbiosis.resources import Limits
 
 Half = int  #: 2 x node for its top half, one more for its bottom half
 
 TOP, BOTTOM = 0, 1
+
+#: Parts such as a tenth are not exact.
+_ROUNDING = 1e-9
 
 
 class SharingJob(Job, frozen=True, kw_only=True):
@@ -32,6 +37,11 @@ class SharingJob(Job, frozen=True, kw_only=True):
     def whole(self) -> int:
         """The whole nodes that it needs."""
         return self.nodes or (self.size + 1) // 2
+
+    def is_up_to(self, part: float, nodes: int) -> bool:
+        """Returns whether it is no larger than a part of a number of nodes. A job of one
+        half always is: it waits for no more nodes than without halves."""
+        return self.size <= max(1, math.floor(2 * nodes * part + _ROUNDING))
 
 
 def whole_nodes_job(job: Job) -> SharingJob:

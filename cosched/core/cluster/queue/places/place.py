@@ -148,6 +148,10 @@ class Place(ABC):
         nodes that it has; (): whole nodes."""
         raise CoschedError(f"job {job.number}: such nodes cannot take a running job")
 
+    def limit(self, share_up_to: float) -> None:
+        """Lets jobs of up to this part of the nodes have halves (``HalvesLimited``)."""
+        raise CoschedError("such nodes have no halves")
+
     def observe(self, primary: str, background: str | None, speedup: float) -> None:
         """Learns the observed speedup of an application beside another one."""
         raise CoschedError("such nodes do not depend on observed speeds")

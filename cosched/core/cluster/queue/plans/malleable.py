@@ -31,8 +31,7 @@ jobs that got other bounds and cannot change yet. Jobs start in the order of the
 submission.
 
 With ``sizes.suspension`` a pass that leaves the first job waiting can suspend a running
-one. The first job starts on these nodes once the suspension is confirmed. If another job
-is the first by then, or this one needs these nodes no more, the suspended job continues.
+one, whose nodes the first job borrows (``lending``).
 
 Limit: a job that arrives while others wait is not considered until a job ends, even if a
 protected age ends meanwhile.
@@ -50,14 +49,15 @@ from cosched.core.cluster.queue.nodes import count
 from cosched.core.cluster.queue.order import FCFS, Order
 from cosched.core.cluster.queue.places.elastic import Elastic
 from cosched.core.cluster.queue.places.place import Place, Spot
+from cosched.core.cluster.queue.plans.lending import Lending
 from cosched.core.cluster.queue.plans.planned_changes import PlannedChanges
 from cosched.core.cluster.queue.plans.planner import Counts, Offers, Planner
 from cosched.core.cluster.queue.rules import NO_RULES, PassRules
-from cosched.core.cluster.queue.sizes.benefit import gift_benefit, harvest_benefit
+from cosched.core.cluster.queue.sizes.benefit import harvest_benefit, worthy_gifts
 from cosched.core.cluster.queue.sizes.causes import Cause, Why
 from cosched.core.cluster.queue.sizes.harvest import NEVER
 from cosched.core.cluster.queue.sizes.malleable_job import MalleableJob, least_nodes
-from cosched.core.cluster.queue.sizes.resizable_run import ResizableRun, Stop, Wants
+from cosched.core.cluster.queue.sizes.resizable_run import ResizableRun, Wants
 from cosched.core.cluster.queue.sizes.settings import Distribution, SizePolicy
 from cosched.core.cluster.queue.waiting import arrival
 from cosched.core.errors import CoschedError
@@ -79,8 +79,7 @@ class SizeCounts(Counts):
 
 class Malleable(Planner):
     """First come first served, with sizes that change. A job that runs is offered again
-    when its size changes. elastic: the place. to_suspend, to_continue: the jobs to which a
-    pass orders that."""
+    when its size changes. elastic: the place."""
 
     takes_rules = False
 
@@ -94,11 +93,10 @@ class Malleable(Planner):
         self.counts = SizeCounts()
         self.running = place.running
         self.elastic = place
+        self.lending = Lending(place, sizes)
         # Only promises stay after a pass.
         self._planned = PlannedChanges(place.free + place.coming)
         self._arrived = self._ended = False  # since the last pass
-        self.to_suspend: list[JobId] = []
-        self.to_continue: list[JobId] = []
         self._missed: set[JobId] = set()  # could not change in the last pass
         self._again_ns: int | None = None  # the first of them can change then
         self._outside: set[JobId] = set()  # may have nodes below or above their bounds
@@ -329,26 +327,13 @@ class Malleable(Planner):
     # --- suspensions ----------------------------------------------------------------------
 
     def _start_on_loans(self, now_ns: int) -> list[tuple[Job, Spot]]:
-        """Returns the first job with its spot if a job is suspended for it. Other suspended
-        jobs whose nodes no job has borrowed are to continue."""
+        """Returns the first job with its spot if a job is suspended for it."""
         offers: list[tuple[Job, Spot]] = []
-        for number, lender in list(self.running.items()):
-            stop = lender.stop
-            if stop is None or stop.since_ns is None or stop.continues or lender.ending:
-                continue
-            if self.elastic.borrower(number) is not None:
-                continue
-            job, nodes = self._borrower(), count(self.elastic.lendable(number))
-            if job is None or job.number != stop.for_job or least_nodes(job) > nodes:
-                stop.continues = True
-                self.to_continue.append(number)
-                continue
-            self.waiting.remove(job)
-            run = ResizableRun(job, min(job.size, nodes), now_ns)
-            run.borrow(number)
-            self.running[job.number] = run
+        for run in self.lending.starts(self._borrower, now_ns):
+            self.waiting.remove(run.job)
+            self.running[run.job.number] = run
             self.counts.started_in_order += 1
-            offers.append((job, (run, None, ())))
+            offers.append((run.job, (run, None, ())))
         return offers
 
     def _borrower(self) -> Job | None:
@@ -357,25 +342,13 @@ class Malleable(Planner):
 
     def _suspend_for_first(self, now_ns: int) -> None:
         """Orders a running job to stop if the first waiting job can borrow its nodes."""
-        suspension, job, degree = self.sizes.suspension, self._borrower(), self.sizes.degree
-        if suspension is None or job is None:
+        job = None if self.sizes.suspension is None else self._borrower()
+        if job is None:
             return
-        if degree is not None and len(self.running) >= degree:
-            return
-        stops = [run.stop for run in self.running.values() if run.stop is not None]
-        if any(stop.for_job == job.number for stop in stops):
-            return
-        age_ns = self.sizes.control.protected_ns
-        own = [
-            (run, count(self.elastic.lendable(number)))
-            for number, run in self.running.items()
-            if number not in self._planned.runs and run.lender is None
-        ]
-        found = suspension.candidates(own, job, age_ns, now_ns)
+        found = self.lending.candidates(job, self._planned.runs, now_ns)
         lender = next(iter(self._steady(found, now_ns)), None)
         if lender is not None:
-            self.elastic.suspend(lender.job.number, Stop(job.number))
-            self.to_suspend.append(lender.job.number)
+            self.lending.suspend(lender, job)
             self.counts.suspensions += 1
 
     def _harvest(self, missing: int, to: JobId, least: int, now_ns: int) -> bool:
@@ -446,24 +419,10 @@ class Malleable(Planner):
             self._give_to([job for job in short if id(job) not in chosen], now_ns)
 
     def _give_to(self, receivers: Sequence[ResizableRun], now_ns: int) -> None:
-        """Gives free nodes to these jobs.
-
-        A job whose gift is not worth its cost gets none; the least worthy job is removed
-        first, and its nodes go to the others."""
+        """Gives free nodes to these jobs, unless a gift is not worth its cost."""
         give, least = self.sizes.harvest.give, self.sizes.control.least_benefit
-        jobs = list(receivers)
-        amounts = give(jobs, self._planned.free)
-        while least:
-            worths = [
-                gift_benefit(job, amount, now_ns) if amount else least
-                for job, amount in zip(jobs, amounts, strict=True)
-            ]
-            lowest = min(worths, default=least)
-            if lowest >= least:
-                break
-            del jobs[worths.index(lowest)]
-            amounts = give(jobs, self._planned.free)
-        for job, amount in zip(jobs, amounts, strict=True):
+        gifts = worthy_gifts(give, receivers, self._planned.free, least, now_ns)
+        for job, amount in gifts:
             if amount:
                 self._planned.change(job, Cause(amount, Why.GIFT))
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from cosched.core.cluster.queue.sizes.division import Amounts
+from cosched.core.cluster.queue.sizes.harvest import Deal
 from cosched.core.cluster.queue.sizes.resizable_run import ResizableRun
 
 
@@ -47,3 +48,25 @@ def gift_benefit(job: ResizableRun, amount: int, now_ns: int) -> float:
     if cost_ns > 0:
         return saved_ns / cost_ns
     return float("inf") if saved_ns > 0 else 0.0
+
+
+def worthy_gifts(
+    give: Deal, receivers: Iterable[ResizableRun], nodes: int, least: float, now_ns: int
+) -> Iterable[tuple[ResizableRun, int]]:
+    """Divides nodes; returns each job that may get some with the number that it gets.
+
+    give: how they are divided. least: the benefit that a gift must have; 0: any. The least
+    worthy job is removed first, and its nodes go to the others."""
+    jobs = list(receivers)
+    amounts = give(jobs, nodes)
+    while least:
+        worths = [
+            gift_benefit(job, amount, now_ns) if amount else least
+            for job, amount in zip(jobs, amounts, strict=True)
+        ]
+        lowest = min(worths, default=least)
+        if lowest >= least:
+            break
+        del jobs[worths.index(lowest)]
+        amounts = give(jobs, nodes)
+    return zip(jobs, amounts, strict=True)

@@ -32,8 +32,14 @@ from cosched.cluster.engines.slurm.events import (
 )
 from cosched.cluster.keys import load_keys, make_keys
 from cosched.cluster.links import Links
-from cosched.config.slurm import parse_coupled
+from cosched.config.slurm import SlurmDomain, coupled_config
+from cosched.core.config.tables import read
 from tests.tools.ports import free_address
+
+
+def parse_coupled(document):
+    """Returns the configuration of a parsed domain.toml."""
+    return coupled_config(read(SlurmDomain, document))
 
 
 def free_addresses(names):

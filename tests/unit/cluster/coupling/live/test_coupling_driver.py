@@ -31,7 +31,6 @@ from cosched.cluster.engines.slurm.events import (
 )
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.user_socket import Person
-from cosched.config.slurm import parse_coupled
 from cosched.core.cluster.coupling.engine_messages import Received
 from cosched.core.cluster.coupling.mate_messages import Question
 from cosched.core.cluster.coupling.state import Stage
@@ -39,6 +38,7 @@ from cosched.core.cluster.queue.queue_events import Ticked
 from cosched.core.errors import CoschedError, StateLost
 from cosched.documents import decode_toml
 from tests.places import ROOT
+from tests.unit.cluster.coupling.live.live_domains import parse_coupled
 
 NAMES = ("a", "b")
 

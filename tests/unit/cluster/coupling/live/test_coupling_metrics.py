@@ -23,7 +23,7 @@ from cosched.cluster.record import Record, State
 from cosched.cluster.store import JobStore
 from cosched.cluster.submission import Submission
 from cosched.config.domain import parse_config
-from cosched.config.slurm import coupled_config, parse_coupled
+from cosched.config.slurm import coupled_config
 from cosched.core.cluster.coupling.settings import Scheme, WhenDown
 from cosched.core.cluster.coupling.state import Stage
 from cosched.core.config.tables import reload, write
@@ -33,6 +33,7 @@ from tests.unit.cluster.coupling.live.live_domains import (
     EngineDouble,
     LiveDomain,
     free_addresses,
+    parse_coupled,
 )
 
 JOB = Submission(token="t", name="a", argv=("/bin/true",), environ={}, cwd="/")

@@ -1,0 +1,47 @@
+"""Speeds of programs of others beside each other, from what they print."""
+
+import pytest
+
+from benchmarks.experiments.symbiosis.foreign_pairs import (
+    ALONE,
+    PARTS,
+    lines_of,
+    read_hpcc,
+    read_lammps,
+    speeds,
+)
+from cosched.core.errors import CoschedError
+
+
+def test_parts_of_hpcc_are_read_from_its_summary(tmp_path):
+    summary = [f"{key}={number}.5" for number, key in enumerate(PARTS, 1)]
+    path = tmp_path / "hpccoutf.txt"
+    path.write_text("\n".join(["Success=1", *summary]))
+    assert read_hpcc(tmp_path) == {
+        name: number + 0.5 for number, name in enumerate(PARTS.values(), 1)
+    }
+    path.write_text("\n".join(["Success=0", *summary]))
+    with pytest.raises(CoschedError, match="hpcc: its own checks failed"):
+        read_hpcc(tmp_path)
+    path.write_text("Success=1\n")
+    with pytest.raises(CoschedError, match="has no SingleSTREAM_Triad"):
+        read_hpcc(tmp_path)
+
+
+def test_lammps_is_as_fast_as_its_loop(tmp_path):
+    (tmp_path / "out").write_text("Step\nLoop time of 4.0 on 1 procs for 9 steps\n")
+    assert read_lammps(tmp_path) == {"LAMMPS": 0.25}
+    (tmp_path / "out").write_text("ERROR\n")
+    with pytest.raises(CoschedError, match="did not print"):
+        read_lammps(tmp_path)
+
+
+def test_speed_is_a_ratio_of_medians():
+    def run(beside, rate):
+        return {"program": "lammps", "beside": beside, "rates": {"LAMMPS": rate}}
+
+    runs = [run(ALONE, rate) for rate in (2.0, 4.0, 4.0)] + [run("hpcc", 3.0)]
+    assert speeds(runs) == {"LAMMPS": {"hpcc": 0.75}}
+    findings = {"labels": "user\n", "pairs": "program\n"}
+    lines = lines_of({"mpi": "Open MPI 5", "runs": runs, "findings": findings})
+    assert lines[1:3] == ["part    beside hpcc", "LAMMPS         0.75"]
