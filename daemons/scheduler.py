@@ -131,6 +131,7 @@ def serve(options: argparse.Namespace, starter: Starter) -> None:
                 allow_raise=config.node.allow_raise,
                 watch=config.node.watch,
                 history=history_files(paths, options.private, os.environ, os.geteuid()),
+                history_age_ns=config.node.history_age_ns,
             ),
             lock,
         )

@@ -53,8 +53,9 @@ def busy_domain(folder: Path) -> Iterator[Path]:
 def until_rates(driver: Any) -> None:
     """Waits until the page has the rates of jobs, which need two looks."""
     driver.execute_async_script(
-        "const done = arguments[0]; const seen = () => dashboard.feed.live.size"
-        " ? requestAnimationFrame(done) : setTimeout(seen, 100); seen();"
+        "const done = arguments[0], rows = () => [...dashboard.feed.daemons.values()];"
+        "const seen = () => dashboard.feed.live.size && rows().every((row) =>"
+        " row.cpu !== null) ? requestAnimationFrame(done) : setTimeout(seen, 100); seen();"
     )
 
 

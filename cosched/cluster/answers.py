@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
-from cosched.core.config.tables import Change
+if TYPE_CHECKING:
+    from cosched.core.config.tables import Change
 
 #: How long a controller waits for space on its disk before it ends. Its jobs run on also
 #: then. Clients wait longer.
 FULL_DISK_S = 600.0
+#: The most characters of a job's name in the table of ``cosched queue``.
+NAME_MOST = 20
 
 
 class _Job(TypedDict):
@@ -104,7 +107,8 @@ class JobInfo(_Job, total=False):
     hosts: the nodes of its latest start. time_ns: its limit; None: it has none. run_ns: how
     long earlier runs took. ends_ns: when it will probably end. status: as a shell reports
     it. starts: how often it was started. output, error: its files, in ``cwd`` unless they
-    begin with ``/``; an empty ``error`` means the same file. mates: one line about its
+    begin with ``/``; an empty ``error`` means the same file. reason: why it waits, or why
+    it failed, in a few words. mates: one line about its
     mates in other domains; empty without mates, and after its end. minimum, ideal: the
     least and the most nodes of a malleable job; None for a rigid one. resized: how often
     its size was changed; None for a rigid one. node_s: the time of its nodes in its latest
@@ -213,6 +217,20 @@ class LeavingInfo(TypedDict):
     nodes go after them."""
 
     jobs: list[int]
+
+
+class DomainInfo(TypedDict):
+    """Another domain with which this one is coupled. state: ``down`` if it does not answer,
+    ``up`` if it does, or ``unknown`` before the first question to it. down_since_ns: since
+    when it does not answer, by the wall clock; None: it is not down. waiting, running: how
+    many jobs here wait for mates there, or were started with some.
+    """
+
+    domain: str
+    state: str
+    down_since_ns: int | None
+    waiting: int
+    running: int
 
 
 class MateInfo(TypedDict):

@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from cosched.cluster.answers import (
+    DomainInfo,
     EndInfo,
     InputInfo,
     JobInfo,
@@ -228,6 +229,14 @@ class Client:
         found: list[NodeInfo] = self._ask("nodes")
         return found
 
+    def check_fits_a_node(self, ranks: int) -> None:
+        """Raises CoschedError if no node takes this number of tasks of a job."""
+        most = max((node["tasks_most"] for node in self.nodes()), default=0)
+        if ranks > most > 0:
+            raise CoschedError(
+                f"infeasible: needs {ranks} tasks on a node, a node takes {most}"
+            )
+
     def pairs(self) -> list[PairInfo]:
         """Returns the observed speeds of programs beside each other on halves of nodes."""
         found: list[PairInfo] = self._ask("pairs")
@@ -266,6 +275,11 @@ class Client:
     def mates(self) -> list[MateInfo]:
         """Returns the jobs of a coupled domain that wait for mates."""
         found: list[MateInfo] = self._ask("mates")
+        return found
+
+    def domains(self) -> list[DomainInfo]:
+        """Returns the other domains of a coupled domain."""
+        found: list[DomainInfo] = self._ask("domains")
         return found
 
     def down(self, *, end_jobs: bool) -> list[int]:

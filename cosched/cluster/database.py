@@ -145,6 +145,27 @@ def open_database(
     return file
 
 
+def copy_database(source: Path, target: Path) -> None:
+    """Copies a file into a new one of mode 0600. Other processes may change the source
+    meanwhile; the copy has one state of it. Raises CoschedError, also for a damaged
+    source."""
+    for path, flags in ((source, 0), (target, os.O_CREAT | os.O_EXCL)):
+        try:
+            os.close(os.open(path, os.O_RDWR | os.O_CLOEXEC | flags, 0o600))
+        except OSError as error:
+            raise CoschedError(f"{path}: {error.strerror}") from None
+    remedy = "it cannot be copied"
+    with (
+        one_line(source, remedy),
+        closing(sqlite3.connect(source)) as old,
+        closing(sqlite3.connect(target)) as new,
+    ):
+        old.backup(new)
+        (found,) = new.execute("PRAGMA quick_check(1)").fetchone()
+    if found != "ok":
+        raise CoschedError(f"{source}: is damaged: {_shown(found)}; {remedy}")
+
+
 def _check(
     path: Path, file: Database, version: int, upgrades: Sequence[Upgrade], remedy: str
 ) -> None:

@@ -5,9 +5,10 @@ A torn or foreign file is refused. The controller's lock keeps a second controll
 
 from __future__ import annotations
 
+import json
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -63,6 +64,8 @@ _UPDATE = (
     "ended_ns = ?, status = ?, reason = ?, failed_starts = ?, size = ?, "
     "parts = ?, suspension = ?, let_in_ns = ? WHERE number = ?"
 )
+#: The oldest jobs that are looked at together for those to be forgotten.
+FORGET_MOST = 1000
 #: Submissions of arrays that are kept decoded.
 _SHARED_MOST = 64
 _hosts: JsonDecoder[tuple[str, ...]] = JsonDecoder(tuple[Name, ...], "names of nodes")
@@ -248,6 +251,49 @@ class JobStore:
         found = self._file.find("SELECT sum(done), sum(refused) FROM change_counts")
         done, refused = found or (None, None)
         return Counter({False: done or 0, True: refused or 0})
+
+    def forget_ended(self, before_ns: int, kept: Container[int]) -> int:
+        """Removes jobs that ended before a time, among the FORGET_MOST oldest ones; returns
+        how many. An array goes as a whole. Waits while the disk is full.
+
+        kept: the numbers of jobs and arrays that stay."""
+        oldest = self._file.rows(
+            "SELECT number, array, ended_ns FROM jobs ORDER BY number LIMIT ?",
+            (FORGET_MOST,),
+        )
+        gone = [
+            (number, array)
+            for number, array, ended_ns in oldest
+            if ended_ns is not None and ended_ns < before_ns
+            if number not in kept and array not in kept
+        ]
+        late = {array for array in {array for _, array in gone} if array}
+        late = {array for array in late if self._is_late(array, before_ns)}
+        numbers = [number for number, array in gone if array not in late]
+        if numbers:
+            those = (json.dumps(numbers),)
+            named = "IN (SELECT value FROM json_each(?))"
+            self._file.store_all(
+                [
+                    (f"DELETE FROM jobs WHERE number {named}", those),
+                    (f"DELETE FROM changes WHERE job {named}", those),
+                    (f"DELETE FROM change_counts WHERE job {named}", those),
+                    (
+                        f"DELETE FROM arrays WHERE number {named} AND number NOT IN "
+                        "(SELECT array FROM jobs WHERE array <> 0)",
+                        those,
+                    ),
+                ]
+            )
+        return len(numbers)
+
+    def _is_late(self, array: int, before_ns: int) -> bool:
+        """Returns whether a task of an array has not ended before a time."""
+        select = (
+            "SELECT 1 FROM jobs WHERE array = ? AND array <> 0 "
+            "AND (ended_ns IS NULL OR ended_ns >= ?) LIMIT 1"
+        )
+        return self._file.find(select, (array, before_ns)) is not None
 
     def agents(self) -> dict[str, int]:
         """Returns the incarnation of each node's latest agent."""

@@ -233,6 +233,10 @@ class LifeSettings:
     prepare_ns: int = key(
         duration(), 60 * NS_PER_S, "Until a job's tasks wait at their gates.", live=True
     )
+    #: None: for ever.
+    keep_ended_ns: int | None = key(
+        duration(1), None, "How long a job that has ended is kept."
+    )
 
     def contradictions(self) -> Iterator[Mistake]:
         """Yields that nodes would be lost between two beats."""

@@ -26,7 +26,10 @@ _WORDS_MOST = 500
 _SHOWN = 60
 _DIGITS = r"\d{1,15}"
 _RANGE = re.compile(rf"({_DIGITS})(?:-({_DIGITS})(?::({_DIGITS}))?)?", re.ASCII)
-_JOB = re.compile(rf"({_DIGITS})(?:_(?:\[([^\[\]]*)\]|([\d:-]+)))?", re.ASCII)
+#: Also with ``%10`` in the brackets, as a queue prints the waiting tasks of an array.
+_JOB = re.compile(
+    rf"({_DIGITS})(?:_(?:\[([^\[\]%]*)(?:%{_DIGITS})?\]|([\d:-]+)))?", re.ASCII
+)
 #: A comma that is not between brackets.
 _COMMA = re.compile(r",(?![^\[\]]*\])")
 

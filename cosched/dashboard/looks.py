@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cosched.cluster.answers import JobInfo, MateInfo, NodeInfo
+from cosched.cluster.answers import DomainInfo, JobInfo, MateInfo, NodeInfo
 from cosched.cluster.client import SLOW_S, NoAnswer, NoDomain, Patience
 from cosched.core.errors import CoschedError, NoDaemon
 from cosched.core.units import NS_PER_S
@@ -39,6 +39,7 @@ class DomainLook:
     jobs: Sequence[JobInfo]  #: its jobs that have not ended, and the latest others
     nodes: Sequence[NodeInfo]  #: its nodes
     mates: Sequence[MateInfo]  #: its jobs that wait for mates in other domains
+    domains: Sequence[DomainInfo]  #: the other domains
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,21 +71,21 @@ class DomainSource:
         client = self._client
         try:
             jobs, nodes = client.queue(ENDED_JOBS), client.nodes()
-            return DomainLook(client.run_dir, jobs, nodes, self._mates(client))
+            return DomainLook(client.run_dir, jobs, nodes, *self._coupling(client))
         except CoschedError:
             self.close()
             raise
 
-    def _mates(self, client: Client) -> Sequence[MateInfo]:
+    def _coupling(self, client: Client) -> tuple[Sequence[MateInfo], Sequence[DomainInfo]]:
         if not self._is_coupled:
-            return ()
+            return (), ()
         try:
-            return client.mates()
+            return client.mates(), client.domains()
         except NoDomain:
             raise
         except CoschedError:  # the answer of a domain that is coupled with no other
             self._is_coupled = False
-            return ()
+            return (), ()
 
     def close(self) -> None:
         """Closes the connection."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from cosched.cluster.answers import JobInfo, NodeInfo
-from cosched.core.units import NS_PER_MS
+from cosched.core.units import NS_PER_MS, NS_PER_S
 from cosched.dashboard.kept_rows import KeptRows
 from cosched.dashboard.looks import DomainLook, Look
 from cosched.dashboard.spans import KEEP_NS, Spans
@@ -25,6 +25,8 @@ Json = dict[str, Any]
 #: States of jobs that wait or run.
 WAITING = ("held", "queued")
 RUNNING = ("starting", "running")
+#: The tables of rows by key.
+_TABLES = ("nodes", "daemons", "jobs", "live", "starts", "waits", "mates", "domains")
 #: The state of a job without a domain that has left its nodes.
 LEFT = "ended"
 
@@ -42,10 +44,7 @@ class Picture:
         self._sampled: Sequence[str] = ()
         self._domain_dir: str | None = None
         self._agreement: float | None = None
-        self._tables = {
-            name: KeptRows()
-            for name in ("nodes", "daemons", "jobs", "live", "starts", "mates")
-        }
+        self._tables = {name: KeptRows() for name in _TABLES}
         self._spans = Spans()
         self._recent = Recent()
         self._ids: dict[str, str] = {}
@@ -64,7 +63,9 @@ class Picture:
         self._replace("jobs", {**rows, **self._alone})
         self._replace("nodes", _nodes(look.domain, self._sampled))
         self._replace("starts", _starts(look.domain))
+        self._replace("waits", _waits(look.domain))
         self._replace("mates", _mates(look.domain))
+        self._replace("domains", _domains(look.domain))
 
     def _take_sample(self, sample: Sample | None) -> None:
         statuses = () if sample is None else sample.statuses
@@ -162,9 +163,9 @@ class Picture:
             "ended_ms": _ms(job["ended_ns"]),
             "limit_s": None if job["time_ns"] is None else job["time_ns"] // 10**9,
             "status": job["status"],
-            "reason": job["reason"],
+            # That of a waiting job changes often, and is in a table of its own.
+            "reason": "" if job["state"] in WAITING else job["reason"],
             "mates": job["mates"],
-            "waits_for": job["waits_for"],
             "minimum": job["minimum"],
             "ideal": job["ideal"],
         }
@@ -190,7 +191,6 @@ class Picture:
             "status": None,
             "reason": "",
             "mates": "",
-            "waits_for": "",
             "minimum": None,
             "ideal": None,
         }
@@ -297,12 +297,37 @@ def _starts(domain: DomainLook | None) -> Json:
     }
 
 
+def _waits(domain: DomainLook | None) -> Json:
+    """Returns why jobs wait."""
+    return {
+        str(job["job"]): job["reason"] for job in jobs_of(domain) if job["state"] in WAITING
+    }
+
+
 def _mates(domain: DomainLook | None) -> Json:
     names = ("job", "group", "user", "state", "nodes", "held", "yields", "why")
     return {
         str(mate["job"]): {name: dict(mate)[name] for name in names}
         for mate in (domain.mates if domain else ())
     }
+
+
+def _domains(domain: DomainLook | None) -> Json:
+    """Returns the other domains."""
+    return {
+        each["domain"]: {
+            "state": each["state"],
+            # Clocks differ by some microseconds from one look to the next.
+            "down_since_ms": _rounded_ms(each["down_since_ns"]),
+            "waiting": each["waiting"],
+            "running": each["running"],
+        }
+        for each in (domain.domains if domain else ())
+    }
+
+
+def _rounded_ms(at_ns: int | None) -> int | None:
+    return None if at_ns is None else round(at_ns / NS_PER_S) * 1000
 
 
 def _ms(at_ns: int | None) -> int | None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from cosched.core.errors import CoschedError
 from cosched.core.expectation import Prediction
 from cosched.jobs.choices import Choices
+from cosched.jobs.reporting import Reports
 from cosched.launch.environment import (
     Part,
     carrier_for,
@@ -16,13 +17,6 @@ from cosched.launch.environment import (
     task_environment,
 )
 from cosched.launch.resolved_job import ResolvedJob
-
-
-class Reports(NamedTuple):
-    """The functions that pass one line to the user."""
-
-    warn: Callable[[str], None]  #: passes a warning on
-    note: Callable[[str], None]  #: passes a report of progress on
 
 
 class Wanted(NamedTuple):

@@ -18,7 +18,8 @@ from cosched.core.decoding import is_whole
 from cosched.core.errors import CoschedError
 from cosched.jobs.choices import Choices
 from cosched.jobs.job import Job
-from cosched.jobs.rank_environment import Reports, Wanted, rank_environment
+from cosched.jobs.rank_environment import Wanted, rank_environment
+from cosched.jobs.reporting import Reports
 from cosched.launch.command import TRANSPORT_VARIABLES, Site
 from cosched.launch.environment import job_label
 from cosched.launch.family import Family, Mpi

@@ -142,6 +142,12 @@ class ClassScheduler(Protocol):
         classes, call this too before the next ``set_shares``, which writes only changes.
         """
 
+    def vacate(self) -> None:
+        """Takes all shares away, so that the group around the classes can have processes.
+
+        The classes and their members stay; ``create`` gives them shares again. A process
+        manager starts the next daemon in that group."""
+
     def close(self) -> None:
         """Destroys every class of this tag. CoschedError if one cannot be removed."""
 

@@ -259,6 +259,9 @@ class DutyCycle:
                 send_by_pidfd(fd, signal.SIGCONT)
                 os.close(fd)
 
+    def vacate(self) -> None:
+        """Does nothing: there are no groups."""
+
     def close(self) -> None:
         for job in list(self._jobs):
             self.destroy(job)

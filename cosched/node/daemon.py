@@ -74,6 +74,8 @@ HEARTBEAT_NS = 200 * NS_PER_MS
 #: The time between two looks at what users and other programs did, and between two
 #: heartbeats of daemons for all users that have no job: no process reads these.
 INSPECT_NS = NS_PER_S
+#: The time between two looks for records that are too old.
+FORGET_NS = 3600 * NS_PER_S
 #: How long private daemons wait for their first job before they end.
 PRIVATE_GRACE_NS = 15 * NS_PER_S
 #: How long private daemons stay after the last job, so that the next job finds them.
@@ -96,6 +98,7 @@ class DaemonOptions:
     #: Whether owners may run a job alone; None: only with private daemons.
     allow_raise: bool | None = None
     history: FilePair | None = None  #: the file of ended jobs; None: not kept
+    history_age_ns: int | None = None  #: how long a record is kept; None: no limit
     #: How jobs that share the node are watched.
     watch: WatchSettings = field(default_factory=WatchSettings)
 
@@ -127,6 +130,7 @@ class SchedulerDaemon:
         self._inspect_ns = 0
         self._beat_ns = 0  # the next heartbeat
         self._pulsing = False
+        self._keeps_jobs = False  # at its end, for the next daemon
         self._idle_since_ns = self.started_ns + PRIVATE_GRACE_NS - PRIVATE_LINGER_NS
         self._metrics: list[MetricsProcess] = []  # one or none
         if options.metrics != OFF:
@@ -194,13 +198,15 @@ class SchedulerDaemon:
     def run(self, ready: Callable[[], None]) -> None:
         """Takes over the jobs of a dead daemon, opens the sockets, calls ``ready()``.
 
-        Returns after CMDDWN or a signal."""
-        self._loop.stop_on([signal.SIGTERM, signal.SIGINT])
+        Returns after CMDDWN or a signal. After SIGUSR1 the next daemon has the jobs."""
+        self._loop.stop_on([signal.SIGTERM, signal.SIGINT, signal.SIGUSR1])
+        signal.signal(signal.SIGUSR1, lambda *_: self._hand_over())
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         self._loop.watch(self._bell, self._read_timer)
         if self.options.history is not None:
-            self.history.open(self.options.history)
+            self.history.open(self.options.history, self.options.history_age_ns)
             self.machine.remember(self.history.ended())
+            self._forget_later()
         # Only now, because the trace begins with the whole state of the machine.
         self.recorder.open(self.paths.directory, self.options.trace_bytes)
         self._members.adopt(self._take_over)
@@ -219,6 +225,8 @@ class SchedulerDaemon:
         requests.close()
         if self._presence.replaced:
             self._leave()
+        elif self._keeps_jobs and len(self.jobs):
+            self._end_for_the_next()
         else:
             self._shut_down()
 
@@ -280,6 +288,24 @@ class SchedulerDaemon:
         self.timer.stop()
         self._kicker.close()
         self._loop.close()
+
+    def _hand_over(self) -> None:
+        self._keeps_jobs = True
+        self._loop.stop()
+
+    def _end_for_the_next(self) -> None:
+        """Ends as if killed, but with all records written: the timer daemon gives the jobs
+        normal shares when this process has ended, and the next daemon takes them over."""
+        log.info("%d jobs are left to the next daemon", len(self.jobs))
+        steps: tuple[Callable[[], object], ...] = (
+            self.recorder.close,
+            self.history.close,
+            *(server.stop for server in self._metrics),
+            self._kicker.close,
+        )
+        with contextlib.ExitStack() as left:  # a failed step must not skip the others
+            for step in reversed(steps):
+                left.callback(step)
 
     def _shut_down(self) -> None:
         for job in self.jobs:
@@ -365,6 +391,14 @@ class SchedulerDaemon:
         except (CoschedError, OSError) as error:
             log.error("classes: %s", error)
 
+    def _forget_later(self) -> None:
+        if self.options.history_age_ns is not None:
+            self._loop.call_at(time.monotonic_ns() + FORGET_NS, self._forget)
+
+    def _forget(self) -> None:
+        self.history.forget_old()
+        self._forget_later()
+
     def _pulse(self) -> None:
         self.classes.pulse()
         period_ns = self.classes.pulse_period_ns
@@ -428,7 +462,8 @@ class SchedulerDaemon:
             self._loop.stop()
         return {"retired": retired, "pid": os.getpid()}
 
-    def _down(self, _request: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _down(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        self._keeps_jobs = request.get("keep_jobs") is True
         self._loop.stop()
         return {"ok": True, "pid": os.getpid()}
 

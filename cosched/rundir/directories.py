@@ -19,6 +19,8 @@ from cosched.linux.users import named_user
 from cosched.rundir.paths import NodePaths, default_run_dir
 
 SYSTEM_RUN_DIR = Path("/run/cosched")
+#: The state directory of the systemd unit (StateDirectory=cosched).
+SITE_STATE = Path("/var/lib/cosched")
 ROOT_UID = 0
 #: Users reach a domain at its agents, and on the controller's machine at the controller.
 DOMAIN_SOCKETS = ("*/agent.sock", "domain/controller.sock")

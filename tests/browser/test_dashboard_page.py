@@ -32,6 +32,7 @@ def played():
         run_dir = Path(name) / "run"
         run_dir.mkdir()
         site = Played(Site(nodes=4, jobs=150, at_s=time.time()), run_dir)
+        site.is_coupled = True
         with playing(site):
             yield site
 
@@ -110,7 +111,18 @@ def test_nodes_jobs_queue_and_daemons_are_there(page):
     assert states == sorted(states, key=["running", "queued", "failed", "done"].index)
     waiting = rows[states.index("queued")]
     assert waiting[6].startswith("~")
-    assert waiting[9].startswith("first in the queue; needs ")
+    assert waiting[9] == f"needs {waiting[3]} nodes, 0 free"
+    assert rows[states.index("queued") + 1][9].startswith("1 before; needs ")
+
+
+def test_other_domains_and_jobs_with_mates_are_there(page):
+    up, down = (each.text for each in page.all("#domains li"))
+    assert up == "eureka ✓ answers; jobs here with a mate there: 1 waiting, 1 running"
+    assert down.startswith("lens ✕ has not answered for ")
+    rows = [row.text for row in page.all("#pairs tbody tr")]
+    assert len(rows) == 3
+    assert "holds its nodes" in rows[0]
+    assert "started with eureka:812" in rows[2]
 
 
 def test_halves_of_a_node_have_lanes_of_their_own(page):

@@ -36,6 +36,7 @@ DOMAIN_REQUESTS = (
     "nodes",
     "pairs",
     "mates",
+    "domains",
     "drain",
     "undrain",
     "reload",

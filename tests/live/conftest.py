@@ -144,11 +144,12 @@ class LiveNode:
         mode="proportional",
         private=False,
         options=None,
+        start=start_node,
         **settings,
     ):
         """``options``: further ones of NodeOptions."""
         settings = {"align": "off", "slice": "10s", "gmet": "1ms", **settings}
-        return start_node(
+        return start(
             self.paths,
             NodeOptions(
                 Settings().changed(settings),

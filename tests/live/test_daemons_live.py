@@ -20,6 +20,7 @@ from cosched.core.errors import CoschedError, NoDaemon
 from cosched.core.node.settings import Settings
 from cosched.core.units import NS_PER_S
 from cosched.node.daemon import INSPECT_NS
+from cosched.node.lifetime.start import restart_node
 from cosched.node.sockets.client import ControlClient, request
 from cosched.rundir.lock import lock_holder
 from cosched.rundir.paths import job_key
@@ -190,6 +191,49 @@ def test_killed_scheduler_daemon_leaves_free_jobs_and_no_files(node):
         task.process.wait()
     eventually(lambda: node.timer_pid is None, "the guardian's end")
     assert node.remains() == []
+
+
+@pytest.mark.parametrize("by", ["SIGUSR1", "cosched up --restart"])
+def test_restart_keeps_jobs_coscheduled(node, by):
+    node.up()
+    tasks = [node.task(name) for name in "ab"]
+    before = node.scheduler_pid
+    if by == "SIGUSR1":
+        os.kill(before, signal.SIGUSR1)
+        eventually(lambda: node.scheduler_pid is None, "the daemon's end")
+        eventually(lambda: all(task.scheduled for task in tasks), "both running", 5.0)
+        node.up()
+    else:
+        node.up(start=restart_node)
+    assert node.scheduler_pid != before
+    eventually(
+        lambda: sorted(task.scheduled for task in tasks) == [False, True], "one scheduled"
+    )
+    assert len(set(weights(node).values())) == 2
+    assert {job["name"]: len(job["tasks"]) for job in node.status()["jobs"]} == {
+        "a": 1,
+        "b": 1,
+    }
+    # A trapped message counts as before.
+    waiting = next(task for task in tasks if not task.scheduled)
+    assert waiting.ask("arrive 1") == "1"
+    eventually(lambda: waiting.scheduled, "the switch")
+    for task in tasks:
+        assert task.ask("leave") == "bye"
+    assert node.down()
+    assert node.remains() == []
+    log = node.paths.log.read_text()
+    assert "2 jobs are left to the next daemon" in log
+    assert "Traceback" not in log
+
+
+def test_daemon_without_jobs_hands_nothing_over(node):
+    node.up()
+    os.kill(node.scheduler_pid, signal.SIGUSR1)
+    eventually(lambda: node.scheduler_pid is None, "the daemon's end")
+    eventually(lambda: node.timer_pid is None, "the timer daemon's end")
+    assert node.remains() == []
+    assert not node.paths.control_socket.exists()
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ from cosched.core.cluster.startup.seal import Tied, seal
 from cosched.core.names import CONTROLLER
 from cosched.jobs.choices import configured_choices
 from cosched.jobs.job import Job
-from cosched.jobs.rank_environment import Reports
+from cosched.jobs.reporting import Reports
 from cosched.jobs.serving import Surroundings, serve
 from tests.domain.played import roster_of
 from tests.places import ROOT

@@ -28,6 +28,10 @@ NS = 10**9
 PLACES = 3
 NAMES = ("lu", "sp", "cg", "ring", "wavefront", "heat-3d", "md", "sort")
 UIDS = (0, 7, 1000, 1001)
+#: The lengths of jobs are between these, in seconds.
+LENGTHS_S = (40, 600)
+#: The nodes of jobs; more have the numbers that are here twice.
+SIZES = (1, 1, 2, 2, 4, 8)
 #: How long before its start the site began to run jobs.
 PAST_S = 420.0
 #: A slice is this late on a node at most.
@@ -56,26 +60,32 @@ class PlayedJob:
 
 
 class Site:
-    """The schedule of all jobs, first come first served. at_s: its first moment."""
+    """The schedule of all jobs, first come first served. at_s: its first moment. lasting_s:
+    for this time after it further jobs come, as many as end."""
 
-    def __init__(self, nodes=64, jobs=1000, seed=1, slice_s=1.0, at_s=0.0):
+    def __init__(self, nodes=64, jobs=1000, seed=1, slice_s=1.0, at_s=0.0, lasting_s=0.0):
         chance = random.Random(seed)
         self.slice_s = slice_s
         self.began_s = at_s - PAST_S
         width = len(str(nodes))
         self.nodes = [f"n{number:0{width}}" for number in range(1, nodes + 1)]
         self.late_s = {name: chance.uniform(0, LATE_S) for name in self.nodes}
+        ends_a_s = PLACES * nodes / (sum(LENGTHS_S) / 2 * sum(SIZES) / len(SIZES))
+        come_s = [self.began_s + number * 0.05 for number in range(1, jobs + 1)]
+        come_s += [
+            at_s + later / ends_a_s for later in range(1, int(lasting_s * ends_a_s) + 1)
+        ]
         self.jobs = [
             PlayedJob(
                 number,
                 chance.choice(NAMES),
                 chance.choice(UIDS),
                 [],
-                chance.uniform(40, 600),
-                chance.choice([1, 1, 2, 2, 4, 8]),
-                self.began_s + number * 0.05,
+                chance.uniform(*LENGTHS_S),
+                chance.choice(SIZES),
+                submitted_s,
             )
-            for number in range(1, jobs + 1)
+            for number, submitted_s in enumerate(come_s, 1)
         ]
         self._place()
 
@@ -145,6 +155,7 @@ class Played:
         self.site = site
         self.run_dir = run_dir
         self.hostile = ""
+        self.is_coupled = False
 
     async def open(self):
         for name in self.site.nodes:
@@ -182,14 +193,60 @@ class Played:
                 job = self.site.jobs[request["job"] - 1]
                 found = self._job(job, time.time())
                 return {"ok": {**found, "why": self._why(found), "changes": []}}
+            case "mates" if self.is_coupled:
+                return {"ok": self._mates()}
+            case "domains" if self.is_coupled:
+                return {"ok": self._domains()}
         return {"error": "this domain is coupled with no other"}
+
+    def _mates(self):
+        """Returns the first two waiting jobs: they wait for mates."""
+        now_s = time.time()
+        waiting = [job for job in self.site.jobs if job.submitted_s <= now_s < job.began_s]
+        return [
+            {
+                "job": job.number,
+                "group": f"climate{job.number}{self.hostile}",
+                "user": "ann",
+                "state": state,
+                "nodes": job.size,
+                "held": state == "holding",
+                "since_s": now_s - job.submitted_s,
+                "yields": 0,
+                "why": f"{words} climate{job.number}@{domain}{self.hostile}",
+            }
+            for job, state, words, domain in zip(
+                waiting,
+                ("holding", "queuing"),
+                ("ready, holds its nodes for", "waits for nodes, to start with"),
+                ("eureka", "lens"),
+                strict=False,
+            )
+        ]
+
+    def _domains(self):
+        since_ns = int(self.site.began_s * NS)
+        counts = {"waiting": 1, "running": 1}
+        down = {"state": "down", "down_since_ns": since_ns, "waiting": 1, "running": 0}
+        return [
+            {"domain": "eureka", "state": "up", "down_since_ns": None, **counts},
+            {"domain": "lens", **down},
+        ]
 
     def _queue(self, ended):
         now_s = time.time()
         come = [job for job in self.site.jobs if job.submitted_s <= now_s]
         over = [job for job in come if job.ended_s <= now_s]
         live = [job for job in come if job.ended_s > now_s]
-        return [self._job(job, now_s) for job in (over[-ended:] if ended else []) + live]
+        shown = [self._job(job, now_s) for job in (over[-ended:] if ended else []) + live]
+        waiting = [job for job in shown if job["state"] == "queued"]
+        for place, job in enumerate(waiting):
+            needs = f"needs {job['nodes']} nodes"
+            job["reason"] = f"{place} before; {needs}" if place else f"{needs}, 0 free"
+        if self.is_coupled:
+            running = next(job for job in shown if job["state"] == "running")
+            running["mates"] = "started with eureka:812"
+        return shown
 
     def _job(self, job, now_s):
         state = self.site.state(job, now_s)
@@ -210,7 +267,10 @@ class Played:
             "run_ns": None,
             "ends_ns": None,
             "status": {"done": 0, "failed": 1}.get(state),
-            "reason": "rank 1 ended with status 1" if state == "failed" else "",
+            "reason": {
+                "failed": "rank 1 ended with status 1",
+                "queued": f"needs {job.size} nodes",
+            }.get(state, ""),
             "starts": int(began),
             "command": ["./" + job.name, "--size", str(job.size)],
             "cwd": "/home/user",
@@ -367,8 +427,10 @@ def main():
     parser.add_argument("--jobs", type=int, default=1000)
     parser.add_argument("--slice", type=float, default=1.0, help="seconds")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--lasting", type=float, default=0.0, help="seconds of more jobs")
     given = parser.parse_args()
-    site = Site(given.nodes, given.jobs, given.seed, given.slice, time.time())
+    sizes = (given.nodes, given.jobs, given.seed, given.slice)
+    site = Site(*sizes, time.time(), given.lasting)
     asyncio.run(play(Played(site, given.run_dir), lambda _: print("ready", flush=True)))
 
 

@@ -54,7 +54,7 @@ ALLOWED = {
     ),
     "cosched/cli/jobs/top.py": ({"cosched.observe.top.screen"}, START_UP),
     "cosched/cli/jobs/why.py": (
-        {"cosched.cli.connection", "cosched.jobs.client", "cosched.jobs.job_story"},
+        {"cosched.cli.jobs.domain_job"},
         START_UP,
     ),
     "cosched/cli/measure/tune.py": ({"cosched.bench.tune.heatmap_figure"}, OPTIONAL),
@@ -100,9 +100,13 @@ ALLOWED = {
     ),
     "cosched/jobs/client.py": (
         {
-            *("cosched.cluster.coupling.mates", "cosched.cluster.up.private"),
-            *("cosched.jobs.calls.job_executor", "cosched.jobs.serving", "cosched.lab.lab"),
+            *("cosched.cluster.up.private", "cosched.jobs.calls.job_executor"),
+            "cosched.jobs.preparing",
         },
+        START_UP,
+    ),
+    "cosched/jobs/preparing.py": (
+        {"cosched.cluster.coupling.mates", "cosched.lab.lab"},
         START_UP,
     ),
     "cosched/jobs/calls/task.py": ({"mpi4py"}, OPTIONAL),

@@ -27,14 +27,15 @@ INSTALL_UNIT = (
 
 
 class Site:
-    """Nodes with Slurm, in a lab of the tests' own."""
+    """Nodes with Slurm, unless ``slurms`` is False, in a lab of the tests' own."""
 
-    def __init__(self, folder, nodes, release, fresh=False):
+    def __init__(self, folder, nodes, release, fresh=False, slurms=True):
         self.folder = folder
         shape = Shape(nodes, release=release)
         self.lab = lab.up(folder, default_cache(), shape, fresh, print)
         try:
-            slurm.up(self.lab)
+            if slurms:
+                slurm.up(self.lab)
         except BaseException:
             self.close()
             raise
@@ -96,7 +97,7 @@ class Site:
         self.everywhere("systemctl disable --now cosched.service")
 
 
-def opened(folder, nodes, release, fresh=False):
+def opened(folder, nodes, release, fresh=False, slurms=True):
     """Yields a site; skips where none can be made."""
     try:
         lab.require_root()
@@ -104,7 +105,7 @@ def opened(folder, nodes, release, fresh=False):
     except lab.CoschedError as error:
         pytest.skip(str(error))
     with interruptible():  # no machine outlives a test run that is ended
-        site = Site(folder, nodes, release, fresh)
+        site = Site(folder, nodes, release, fresh, slurms)
         try:
             yield site
         finally:

@@ -16,6 +16,8 @@ SECTIONS = {
         "drain": ("cluster.nodes", "Drain", "Keep new jobs away from nodes."),
         "undrain": ("cluster.nodes", "Undrain", "Let jobs start on nodes again."),
         "reload": ("cluster.nodes", "Reload", "Let the controller read domain.toml again."),
+        "backup": ("cluster.backup", "Backup", "Copy jobs, settings and keys."),
+        "restore": ("cluster.backup", "Restore", "Bring a copy of them back."),
         "keygen": ("cluster.up", "Keygen", "Make the keys that members lack."),
         "couple": ("cluster.coupling", "Couple", "Start one of several coupled clusters."),
         "gate": ("cluster.coupling", "Gate", "Print the script for PrologSlurmctld."),
@@ -46,6 +48,7 @@ def command() -> None:
       cosched cluster remove n4 --wait
       cosched cluster drain n3 --reason "new disk"
       cosched cluster reload
+      cosched cluster backup /root/domain-monday
       cosched cluster couple --config domain.toml
       cosched cluster down
     """

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import click
 
 from cosched.cli.domain.script_lines import COSCHED, SBATCH, ScriptLine, read_script
+from cosched.core.config.kinds import suggest
 from cosched.core.errors import CoschedError
 
 _KEY = "cosched.script"
@@ -85,23 +86,57 @@ class BatchCommand(click.Command):
 
     def _check(self, ctx: click.Context, line: ScriptLine) -> None:
         """Reads the options of one line by themselves. Raises CoschedError with its place
-        if one is wrong."""
+        and the option if one is wrong."""
         problem = self._problem_of(ctx, line.words)
         if problem:
-            raise CoschedError(f"{line.place}: {line.kind}: {problem}")
+            where = f"{line.place}: {line.kind}"
+            raise CoschedError(f"{where} {problem}{_see(ctx, problem)}")
 
     def _problem_of(self, ctx: click.Context, words: Sequence[str]) -> str:
-        """Returns what is wrong with some options; empty if nothing is."""
+        """Returns which option is wrong, and why; empty if none is."""
         if "--help" in words:
-            return "--help is only for the command line"
+            return "--help: is only for the command line"
         try:
             alone = self.make_context(ctx.info_name, list(words), parent=ctx.parent)
-        except click.ClickException as error:
-            return error.format_message()
+        except click.UsageError as error:
+            return _in_words(error, words)
         except CoschedError as error:
             return str(error)
         program = alone.params.get("argv")
-        return f"'{program[0]:.60}' is no option" if program else ""
+        return f"'{program[0]:.60}': is no option" if program else ""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Runs the command. Options that do not go together may stand in the script."""
+        try:
+            return super().invoke(ctx)
+        except click.UsageError as error:
+            path = script_of(ctx).environ.get(SCRIPT_VARIABLE)
+            if path is None:
+                raise
+            problem = error.format_message()
+            raise CoschedError(
+                f"{os.path.relpath(path)}: its options and those of the command line: "
+                f"{problem}{_see(ctx, problem)}"
+            ) from None
+
+
+def _in_words(error: click.UsageError, words: Sequence[str]) -> str:
+    """Returns which of these words is wrong, and why."""
+    if isinstance(error, click.NoSuchOption):
+        hint = suggest(error.option_name, error.possibilities or ())
+        return f"{error.option_name}: no such option{hint}"
+    if isinstance(error, click.BadParameter) and error.param is not None:
+        names = error.param.opts
+        given = next((word for word in words if word.partition("=")[0] in names), names[-1])
+        return f"{given.partition('=')[0]}: {error.message}"
+    if isinstance(error, click.BadOptionUsage):
+        return f"{error.option_name}: {error.message}"
+    return error.format_message()
+
+
+def _see(ctx: click.Context, problem: str) -> str:
+    """Returns the end of an error: where the options are explained."""
+    return f"{'' if problem.endswith(('.', '?')) else '.'} See {ctx.command_path} --help."
 
 
 def _file_of(program: str) -> Path | None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -33,7 +31,8 @@ class Queue(Command):
 
     The start of a waiting job is an expectation, marked ~, and so is the end of a job that
     has not ended: like jobs took so long. After < is the time limit. The reason is where a
-    job runs, why it failed, or how long it waits for its mates; cosched why JOB shows more.
+    job runs, why it failed, or why it waits: the CPUs or nodes that it needs, those that
+    are free, or how many jobs came before it. cosched why JOB shows more.
     A malleable job has the number of its nodes and its bounds: 4 of 1-8. A job that shares
     its nodes has halves of them, beside the jobs with these numbers: beside 7: top n1,n2.
     A suspended job shows which job has nodes of it: for 9: n1,n2.
@@ -88,12 +87,19 @@ class Queue(Command):
             click.echo(COLUMNS.as_csv(names, jobs), nl=False)
         elif jobs:
             rows = shown(jobs)
-            width = shutil.get_terminal_size().columns if sys.stdout.isatty() else WIDTH
-            click.echo("\n".join(COLUMNS.shown(columns, rows, max(width, WIDTH))))
+            click.echo("\n".join(COLUMNS.shown(columns, rows, max(_screen(), WIDTH))))
             if len(rows) < len(jobs):
                 click.echo(f"({len(jobs) - len(rows)} more jobs: --json)")
         else:
             click.echo("no jobs")
+
+
+def _screen() -> int:
+    """Returns the width of the terminal; 0 if stdout is none."""
+    try:
+        return os.get_terminal_size(1).columns
+    except OSError:
+        return 0
 
 
 def shown(jobs: Sequence[JobInfo]) -> Sequence[JobInfo]:

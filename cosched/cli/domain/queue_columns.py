@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import time
 
-from cosched.cluster.answers import JobInfo, label_of, size_text
+from cosched.cluster.answers import NAME_MOST, JobInfo, label_of, size_text
 from cosched.core.units import NS_PER_S
 from cosched.linux.users import find_user_name
 from cosched.observe.table_columns import (
@@ -18,8 +18,6 @@ from cosched.observe.table_columns import (
     Kind,
     clock,
 )
-
-_NAME_MOST = 20
 
 
 def _nodes(job: JobInfo) -> str | None:
@@ -48,7 +46,7 @@ def _reason(job: JobInfo) -> str:
         return _where(job)
     if job["state"] == "starting":
         return job["mates"] or _where(job)
-    return job["mates"] or job["waits_for"]
+    return job["mates"] or job["reason"]
 
 
 def _where(job: JobInfo) -> str:
@@ -94,7 +92,7 @@ def _waited_s(job: JobInfo) -> float:
 
 _COLUMNS: dict[str, Column[JobInfo]] = {
     "job": Column(Kind(">", str, str), lambda job: job.get("folded") or label_of(job)),
-    "name": Column(Kind("<", lambda name: name[:_NAME_MOST], str), lambda job: job["name"]),
+    "name": Column(Kind("<", lambda name: name[:NAME_MOST], str), lambda job: job["name"]),
     "user": Column(TEXT, lambda job: find_user_name(job["uid"]) or str(job["uid"])),
     "uid": Column(COUNT, lambda job: job["uid"]),
     "nodes": Column(COUNT, _nodes),

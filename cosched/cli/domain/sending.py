@@ -22,7 +22,7 @@ from cosched.core.arrays import parse_array
 from cosched.core.names import member_of
 from cosched.jobs.client import Client, NoDomain
 from cosched.jobs.job import Job
-from cosched.jobs.rank_environment import Reports
+from cosched.jobs.reporting import Reports
 from cosched.launch.crowd import crowd_text
 from cosched.launch.shm_room import shm_text
 from cosched.linux.processes.limits import what_holds_back

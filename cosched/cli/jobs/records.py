@@ -22,10 +22,9 @@ from cosched.core.decoding import convert
 from cosched.core.trace.job_record import JobRecord
 from cosched.launch.environment import is_run_of
 from cosched.linux.homes import state_directory
-from cosched.node.records.history_writer import SITE_STATE
 from cosched.observe.job_summary import gather, saved_places
 from cosched.observe.reach.ways import Way
-from cosched.rundir.directories import SYSTEM_RUN_DIR
+from cosched.rundir.directories import SITE_STATE, SYSTEM_RUN_DIR
 from cosched.rundir.paths import NodePaths, default_run_dir
 
 _MODULE = "cosched.cli.jobs.records"

@@ -7,6 +7,7 @@ import os
 import sys
 import textwrap
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -22,8 +23,6 @@ from cosched.cli.options import (
     json_option,
     nodes_option,
 )
-from cosched.cluster.answers import JobInfo, label_of
-from cosched.core.arrays import parse_job
 from cosched.core.errors import CoschedError
 from cosched.core.units import parse_duration
 from cosched.observe.reach.on_nodes import merged
@@ -52,11 +51,13 @@ class Why(Command):
     remember their last 4096 events. Older ones come from the traces, if you may read
     them.
 
-    A number that is not a job's name is a job of the domain. Then the command also prints
-    its place in the queue, or its nodes. For a malleable job it prints each change of its
-    size: why the queue ordered it, how long the job stood still, and how much longer an
-    iteration takes since, if two sizes were measured. 12_3 is task 3 of array 12. Of a
-    whole array it prints how many tasks are in which state, and why the first one waits.
+    Another name, or a number, is a job of the domain: as cosched queue prints it, or
+    app-12 for job 12. Then the command also prints its place in the queue, or its nodes.
+    If several jobs have the name, it prints their numbers. For a malleable job it prints
+    each change of its size: why the queue ordered it, how long the job stood still, and how
+    much longer an iteration takes since, if two sizes were measured. 12_3 is task 3 of
+    array 12. Of a whole array it prints how many tasks are in which state, and why the
+    first one waits.
 
     \b
     Examples:
@@ -64,6 +65,7 @@ class Why(Command):
       cosched why lu --node lab1 --since 10m
       cosched why 1000.lu --json
       cosched why 12
+      cosched why "12_[4-100%10]"
     """
 
     job: str = argument(shell_complete=_complete)
@@ -92,19 +94,10 @@ class Why(Command):
         try:
             found = stories(places, asker)
         except CoschedError:
-            source = click.get_current_context().get_parameter_source("run_dir")
-            named = source is ParameterSource.COMMANDLINE
-            in_domain = None if nodes else _job_of_domain(job, run_dir if named else None)
+            in_domain = None if nodes else self._in_domain(places, asker)
             if in_domain is None:
                 raise
-            if isinstance(in_domain, str):
-                _print_array(job, in_domain, as_json=self.as_json)
-            elif self.as_json:
-                click.echo(json.dumps(in_domain))
-            else:
-                from cosched.jobs.job_story import job_story
-
-                click.echo(_fitted(job_story(in_domain, places, asker, self.last)))
+            click.echo(in_domain)
             return
         if self.as_json:
             click.echo(
@@ -112,6 +105,30 @@ class Why(Command):
             )
         else:
             click.echo(stories_text(found, asker, self.last))
+        if not nodes:
+            self._note_namesakes(asker)
+
+    def _in_domain(self, places: Sequence[NodePaths], asker: Asker) -> str | None:
+        """Returns what the domain has about the job; None if it does not have it."""
+        from cosched.cli.jobs.domain_job import explain_in_domain
+
+        found = explain_in_domain(self._domain_dir(), places, asker, self.last)
+        if found is None:
+            return None
+        text, document_text = found
+        return document_text if self.as_json else _fitted(text)
+
+    def _note_namesakes(self, asker: Asker) -> None:
+        from cosched.cli.jobs.domain_job import namesakes
+
+        line = namesakes(self._domain_dir(), asker)
+        if line:
+            click.echo(f"cosched why: {line}", err=True)
+
+    def _domain_dir(self) -> Path | None:
+        """Returns the run directory of the command line, if it names one."""
+        source = click.get_current_context().get_parameter_source("run_dir")
+        return self.run_dir if source is ParameterSource.COMMANDLINE else None
 
 
 def _fitted(text: str) -> str:
@@ -129,30 +146,3 @@ def _explain_elsewhere(way: Way, words: list[str], last: int, as_json: bool) -> 
         click.echo(json.dumps({"nodes": found}, indent=2))
         return
     click.echo("\n\n".join(story_text(story, last, in_all=True) for story in found))
-
-
-def _job_of_domain(job: str, run_dir: Path | None) -> JobInfo | str | None:
-    """Returns a job of the domain by its number, or lines about several tasks of an array;
-    None without a domain or such a job."""
-    from cosched.cli.connection import patient
-    from cosched.jobs.client import Client
-
-    try:
-        name = parse_job(job, "job")
-        with Client.connect_to_running(run_dir, patience=patient()) as client:
-            tasks, line = client.tasks(name)
-            if len(tasks) == 1:
-                return client.job(tasks[0]["job"])
-            waiting = next((task for task in tasks if task["state"] == "queued"), None)
-            if waiting is None:
-                return line
-            first = client.job(waiting["job"])
-            return f"{line}\njob {label_of(first)}: {first['why']}"
-    except CoschedError:
-        return None
-
-
-def _print_array(job: str, lines: str, *, as_json: bool) -> None:
-    """Prints lines about an array."""
-    shown = _fitted(f"job {job}: {lines}")
-    click.echo(json.dumps({"job": job, "why": lines}) if as_json else shown)

@@ -13,7 +13,7 @@ from cosched.config.cosched_toml import load
 from cosched.core.config.schema import given_options
 from cosched.core.config.words import CLASS_SCHEDULERS, MODES
 from cosched.core.node.settings import Fairness, Order
-from cosched.node.lifetime.start import NodeOptions, start_node
+from cosched.node.lifetime.start import NodeOptions, restart_node, start_node
 from cosched.rundir.paths import NodePaths
 
 METRICS_USUAL = "127.0.0.1:9434"
@@ -32,6 +32,7 @@ class Up(Command):
       cosched up
       cosched up --slice 500ms --gmet 50ms --align off
       cosched up --metrics
+      cosched up --restart
     """
 
     run_dir: Path = run_dir_option()
@@ -79,6 +80,9 @@ class Up(Command):
         help="Whether owners may boost their jobs.  [default: on with --private]",
     )
     trace: str | None = option(metavar="SIZE", help="Disk space for the trace, or off.")
+    history_age: str | None = option(
+        metavar="TIME", help="How long records of ended jobs are kept."
+    )
     looks: str | None = option(
         metavar="PERCENT%",
         help="How much of its time a job rests, so that jobs beside it are seen alone; or"
@@ -89,6 +93,9 @@ class Up(Command):
         help="How much a job may be slowed by others before one gives way; or off.",
     )
     private: bool = flag(help="Serve only your jobs; end after the last.")
+    restart: bool = flag(
+        help="First end the daemons that are up; the new ones take their jobs over."
+    )
     verbose: bool = flag("-v", "--verbose", help="Log each switch and refusal.")
 
     def run(self) -> None:
@@ -108,5 +115,7 @@ class Up(Command):
             self.trace,
             self.looks,
             self.slowed_most,
+            self.history_age,
         )
-        click.echo(start_node(NodePaths(self.run_dir, self.node), options))
+        start = restart_node if self.restart else start_node
+        click.echo(start(NodePaths(self.run_dir, self.node), options))

@@ -18,7 +18,7 @@ from cosched.cli.run.reports import note, warn
 from cosched.cluster.submission import FROM_CLIENT
 from cosched.core.units import NS_PER_S
 from cosched.jobs.job import Job
-from cosched.jobs.rank_environment import Reports
+from cosched.jobs.reporting import Reports
 from cosched.rundir.directories import domain_dir_to_ask
 
 

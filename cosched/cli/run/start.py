@@ -20,7 +20,8 @@ from cosched.core.errors import CoschedError
 from cosched.jobs.choices import Choices
 from cosched.jobs.expected import Lengths
 from cosched.jobs.job_nodes import JobNodes, write_job_nodes
-from cosched.jobs.rank_environment import Reports, Wanted, rank_environment
+from cosched.jobs.rank_environment import Wanted, rank_environment
+from cosched.jobs.reporting import Reports
 from cosched.launch.crowd import crowd_text
 from cosched.launch.environment import (
     command_ns,

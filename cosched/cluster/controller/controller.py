@@ -8,9 +8,10 @@ from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from typing import Any
 
-from cosched.cluster.answers import MateInfo, ReloadInfo
+from cosched.cluster.answers import DomainInfo, MateInfo, ReloadInfo
 from cosched.cluster.controller.requests import Requests
 from cosched.cluster.coupling.metrics import serve_metrics
+from cosched.cluster.coupling.pairs import Pairs
 from cosched.cluster.engines.interface import Engine
 from cosched.cluster.inputs import Visitor
 from cosched.cluster.member import first_error, until_one_ends
@@ -29,7 +30,12 @@ class Controller:
         self._paths = paths
         self._log = log
         self._requests = Requests(
-            {"mates": self._mates, "reload": self._reload, **engine.handlers},
+            {
+                "mates": self._mates,
+                "domains": self._domains,
+                "reload": self._reload,
+                **engine.handlers,
+            },
             engine.may_vouch,
             engine.unknown,
         )
@@ -68,9 +74,15 @@ class Controller:
         return Visitor(person, self._engine.inputs, self._requests.answer)
 
     async def _mates(self, _person: Person, _request: dict[str, Any]) -> list[MateInfo]:
+        return self._pairs().waiting()
+
+    async def _domains(self, _person: Person, _request: dict[str, Any]) -> list[DomainInfo]:
+        return self._pairs().domains()
+
+    def _pairs(self) -> Pairs:
         if self._engine.pairs is None:
             raise CoschedError("this domain is coupled with no other")
-        return self._engine.pairs.waiting()
+        return self._engine.pairs
 
     async def _reload(self, _person: Person, _request: dict[str, Any]) -> ReloadInfo:
         with changing("the settings"):

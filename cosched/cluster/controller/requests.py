@@ -26,7 +26,7 @@ REFUSED_BURST_NS = 100 * NS_PER_MS
 #: The longest answer, in bytes: it must fit into a message to an agent.
 ANSWER_MOST = LONGEST // 2
 #: Requests that all users may send: they change nothing.
-_READING = ("queue", "job", "tasks", "wait", "ended", "nodes", "mates")
+_READING = ("queue", "job", "tasks", "wait", "ended", "nodes", "mates", "domains")
 #: Requests that take time without work: each job that one names counts so much at most.
 _WAITING = ("wait", "ended")
 _LOOK_UP_NS = 20_000

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from cosched.cluster.answers import MateInfo
+from cosched.cluster.answers import DomainInfo, MateInfo
 from cosched.cluster.coupling.clock import DomainClock, clock_time
 from cosched.cluster.coupling.mail import DomainMail, connect
 from cosched.cluster.coupling.mates import Mates, group_of
@@ -176,6 +177,36 @@ class Pairs:
     def waiting(self) -> list[MateInfo]:
         """Returns the waiting jobs with mates, by submission."""
         return [self._describe(member) for member in self.coupling.waiting]
+
+    def domains(self) -> list[DomainInfo]:
+        """Returns the other domains, in the order of the settings."""
+        state = self.coupling.state
+        asked, waiting, running = set(state.peers), Counter[str](), Counter[str]()
+        for member in state.members.values():
+            asked.update(member.group.members)
+            if member.waits:
+                waiting.update(member.group.members)
+            elif member.stage is Stage.RUNNING:
+                running.update(name for name, _ in member.past.addresses)
+        found = []
+        for name in self.coupled.domains:
+            peer = state.peers.get(name)
+            down_ns = peer.down_ns if peer is not None and peer.down else None
+            answers = "up" if down_ns is None else "down"
+            found.append(
+                DomainInfo(
+                    domain=name,
+                    state=answers if name in asked else "unknown",
+                    down_since_ns=None if down_ns is None else self._wall_ns(down_ns),
+                    waiting=waiting[name],
+                    running=running[name],
+                )
+            )
+        return found
+
+    def _wall_ns(self, at_ns: int) -> int:
+        """Returns a time of the domain's clock by the clock on the wall."""
+        return time.time_ns() - (self.clock.now_ns() - at_ns)
 
     def figures(self) -> Figures:
         """Returns the present figures for Prometheus."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,6 +17,8 @@ from cosched.start.own_command import own_command
 
 CONTROLLER_MODULE = "cosched_daemons.controller"
 AGENT_MODULE = "cosched_daemons.agent"
+#: A member that starts begins a new log if the present one has more.
+LOG_BYTES = 4 * 1024 * 1024
 
 
 def start_controller(place: DomainNode, paths: DomainPaths, *options: str) -> StartedMember:
@@ -71,10 +74,18 @@ class StartedMember:
         self.process.returncode = 0  # or its end would be awaited
 
 
+def make_room(log: Path) -> None:
+    """Puts a log of more than LOG_BYTES aside, in place of the one that was before."""
+    with contextlib.suppress(FileNotFoundError):
+        if log.stat().st_size > LOG_BYTES:
+            log.replace(log.with_name(f"{log.name}.1"))
+
+
 def start_member(
     place: DomainNode, module: str, words: Sequence[str], log: Path
 ) -> StartedMember:
     """Starts a member at a place; its log gets what it writes to stderr."""
+    make_room(log)
     log.touch(mode=0o644)
     with log.open("ab") as file:
         process = start_background(

@@ -151,6 +151,10 @@ class NodeConfig:
         SWITCH, None, "Whether a job may run alone; unset: with private daemons."
     )
     trace_bytes: int = key(STORAGE, TRACE_BYTES, "What the trace may take on disk.")
+    #: None: as long as there is room.
+    history_age_ns: int | None = key(
+        duration(1), None, "How long a record of an ended job is kept."
+    )
 
     @property
     def watch(self) -> WatchSettings:

@@ -120,7 +120,12 @@ class _Owned(msgspec.Struct, frozen=True):
     uid: int
 
 
+class _Dated(msgspec.Struct, frozen=True):
+    ended_wall_ns: int
+
+
 _OWNED: JsonDecoder[_Owned] = JsonDecoder(_Owned, "a line of a history")
+_ENDED: JsonDecoder[_Dated] = JsonDecoder(_Dated, "a line of a history", LINE_MOST)
 
 
 def owner_of(line: bytes) -> int:
@@ -129,6 +134,15 @@ def owner_of(line: bytes) -> int:
         return _OWNED.decode(line).uid
     except Malformed:
         return -1
+
+
+def ended_before(line: bytes, wall_ns: int) -> bool:
+    """Returns whether a line is about a job that ended before a time, without decoding the
+    rest; True for another text."""
+    try:
+        return _ENDED.decode(line).ended_wall_ns < wall_ns
+    except Malformed:
+        return True
 
 
 def line_of(record: JobRecord) -> str:

@@ -53,6 +53,16 @@ class Why {
   }
 }
 
+function domainState(domain, now) {
+  if (domain.state === "down") return `✕ has not answered for ${lasting(now - domain.down_since_ms / 1000)}`;
+  return domain.state === "up" ? "✓ answers" : "was asked nothing yet";
+}
+
+function pairCounts(domain) {
+  if (!domain.waiting && !domain.running) return "no job here has a mate there";
+  return `jobs here with a mate there: ${domain.waiting} waiting, ${domain.running} running`;
+}
+
 function named(id, job) {
   return job.number === null ? job.name : `${job.number} ${job.name}`;
 }
@@ -143,10 +153,20 @@ class Dashboard {
     return chart;
   }
 
+  // The other domains, and jobs with mates: those that wait for them, then those that run.
   drawPairs() {
-    element("pairs").hidden = !this.feed.mates.size;
-    this.pairs.show([...this.feed.mates].map(([id, mate]) => [id, [id, mate.group, mate.user, String(mate.nodes),
-      mate.held ? "holds its nodes" : mate.state, mate.why]]));
+    const {feed} = this;
+    const rows = [...feed.mates].map(([id, mate]) => [id, [id, mate.group, mate.user, String(mate.nodes),
+      mate.held ? "⏸ holds its nodes" : `◷ ${mate.state}`, mate.why]]);
+    for (const [id, job] of feed.jobs)
+      if (RUNS.has(job.state) && job.mates && !feed.mates.has(id))
+        rows.push([id, [id, "", job.user, String(job.node_count), `${SIGNS[job.state]} ${job.state}`, job.mates]]);
+    element("pairs").hidden = !rows.length && !feed.domains.size;
+    element("pairs-about").hidden = !rows.length;
+    this.pairs.table.hidden = !rows.length;
+    this.pairs.show(rows);
+    element("domains").replaceChildren(...[...feed.domains].map(([name, domain]) =>
+      make("li", {}, make("b", {}, name), ` ${domainState(domain, feed.now)}; ${pairCounts(domain)}`)));
   }
 
   drawHealth() {

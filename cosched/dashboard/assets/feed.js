@@ -1,7 +1,7 @@
 // Asks the server for news and keeps what the page draws. A hidden or paused page asks nothing.
 "use strict";
 
-const TABLES = ["nodes", "daemons", "jobs", "live", "starts", "mates"];
+const TABLES = ["nodes", "daemons", "jobs", "live", "starts", "waits", "mates", "domains"];
 const KEEP_S = 900, PATIENCE_MS = 15000;
 
 // The spans of one job on one node, in seconds since 1970 and in their order.

@@ -13,6 +13,7 @@ function isOver(job) {
 class KeyedTable {
   constructor(body, classes, onChosen) {
     this.body = body;
+    this.table = body.parentNode;
     this.classes = classes;
     this.rows = new Map();
     body.addEventListener("click", (event) => {
@@ -97,10 +98,6 @@ class Queue {
     const [, fits] = CHOICES.find(([name]) => name === this.choice);
     const words = this.search.value.trim().toLowerCase();
     const found = [];
-    this.before = new Map();
-    const waiting = [...this.feed.jobs].filter(([, job]) => job.state === "queued");
-    waiting.sort(([, one], [, other]) => one.submitted_ms - other.submitted_ms || one.number - other.number);
-    waiting.forEach(([id], index) => this.before.set(id, index));
     for (const [id, job] of this.feed.jobs)
       if (fits(job) && (!words || isAbout(job, id, words))) found.push([rank(job), id, job]);
     found.sort(([one, , a], [other, , b]) => one - other ||
@@ -136,11 +133,7 @@ class Queue {
   reason(id, job) {
     if (isOver(job)) return job.reason || (job.status === null ? "" : `status ${job.status}`);
     if (RUNS.has(job.state)) return hosts(job.nodes) + beside(job);
-    if (job.mates || job.waits_for) return job.mates || job.waits_for;
-    if (job.state === "held") return "held by its user";
-    const before = this.before.get(id), ranks = job.tasks ? ` for ${counted(job.tasks, "rank")}` : "";
-    const needs = `needs ${nodes(job.minimum ?? job.node_count)}${ranks}`;
-    return before ? `${before} came before; ${needs}` : `first in the queue; ${needs}`;
+    return job.mates || this.feed.waits.get(id) || "";
   }
 }
 

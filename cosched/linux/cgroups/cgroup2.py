@@ -10,6 +10,9 @@ last class is gone.
     BASE/cosched.rest         the processes of BASE: the daemons, a launcher
     BASE/cosched-TAG/JOB      the classes
 
+A process manager starts the next daemon in BASE itself. It can do so only while no child
+of BASE has a controller: ``vacate``.
+
 Limits. There is one hierarchy. A task in a class leaves the group of its login session,
 unit or batch step, and all limits of that group, until it is given back. The controller
 stays enabled on the way down to BASE, because other programs may use it by then. An
@@ -92,6 +95,16 @@ class UnifiedTree(Tree):
         if (self.base / "cgroup.type").exists():
             make_group(rest)
         return rest if rest.is_dir() else self.base
+
+    def vacate(self) -> None:
+        """Takes the cpu controller from the classes, so that the base can have processes
+        again. OSError passes through."""
+        # Only the root, which has no type, may have processes beside children.
+        if not (self.base / "cgroup.type").exists():
+            return
+        for directory in (self.top, self.base):
+            if "cpu" in (proc.read_text(directory / _SUBTREE) or "").split():
+                write(directory / _SUBTREE, "-cpu")
 
     def tidy(self) -> None:
         super().tidy()

@@ -23,6 +23,8 @@ from cosched.linux.cgroups.mounts import parse_mountinfo
 
 PREFIX = "cosched-"
 REST = "cosched.rest"
+#: systemd runs the other commands of a unit there, such as ExecStopPost=.
+CONTROL = ".control"
 #: How many processes that a task started move along with it: each takes the kernel some 10
 #: ms. The others stay where they are.
 MOVES_MOST = 16
@@ -106,13 +108,13 @@ def hierarchies(root: Path = proc.ROOT) -> list[Hierarchy]:
 def own_base(hierarchy: Hierarchy) -> Path | None:
     """Returns the directory of this process's group, as a place for classes.
 
-    If the process is in a class, or in the leaf beside the classes, it is their parent.
+    If the process is in a class, or in a leaf beside the classes, it is their parent.
     """
     group = hierarchy.group_of("self")
     directory = hierarchy.directory(group) if group is not None else None
     if directory is None or not directory.is_dir():
         return None
-    if directory.name == REST:
+    if directory.name in (REST, CONTROL):
         return directory.parent
     top = directory.parent.name
     if top.startswith(PREFIX) and not top.endswith((".service", ".scope", ".slice")):
@@ -342,6 +344,9 @@ class Tree:
     def remove(self, job: str) -> bool:
         """Removes the job's group; returns False if it still has members."""
         return remove_group(self.path(job))
+
+    def vacate(self) -> None:
+        """Does nothing: a group of version 1 has processes beside children."""
 
     def tidy(self) -> None:
         """Removes the parents of the jobs' groups if they are empty."""

@@ -394,6 +394,15 @@ class GroupClasses:
             cpus |= proc.cpu_affinity(pid, tree.hierarchy.root)
         return max(1, len(cpus))
 
+    def vacate(self) -> None:
+        for tree in self._trees:
+            try:
+                tree.vacate()
+            except OSError as error:
+                raise CoschedError(
+                    f"{tree.base}: takes no daemon while these jobs run: {why(error)}"
+                ) from None
+
     def close(self) -> None:
         # A class that cannot be removed must not prevent the removal of the others.
         with contextlib.ExitStack() as steps:

@@ -395,6 +395,9 @@ class PlacedClasses:
                 root = self._hierarchy.root
                 steps.callback(signal_trees, roots, signal.SIGCONT, root)
 
+    def vacate(self) -> None:
+        self._moved.vacate()
+
     def close(self) -> None:
         with ExitStack() as steps:
             steps.callback(self._moved.close)

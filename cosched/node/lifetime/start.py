@@ -14,6 +14,7 @@ from cosched.node.lifetime.handover import (
     Patience,
 )
 from cosched.node.lifetime.spawn import Start, spawn, start_or_join
+from cosched.node.lifetime.stop import hand_over
 from cosched.node.sockets.client import request
 from cosched.rundir.lock import lock_holder
 from cosched.rundir.paths import NodePaths
@@ -44,6 +45,8 @@ class NodeOptions:
     looks: str | None = None
     #: How much a job may be slowed, as the user writes it.
     slowed_most: str | None = None
+    #: How long records of ended jobs are kept, as the user writes it.
+    history_age: str | None = None
 
     def arguments(self) -> list[str]:
         """Returns the options as command-line arguments of ``coschedd``."""
@@ -59,6 +62,7 @@ class NodeOptions:
             "allow-boost": raises,
             "looks": self.looks,
             "slowed-most": self.slowed_most,
+            "history-age": self.history_age,
         }
         words: list[str] = []
         for name, text in texts.items():
@@ -66,6 +70,13 @@ class NodeOptions:
         words += ["--private"] if self.private else []
         words += ["--verbose"] if self.verbose else []
         return words
+
+
+def restart_node(paths: NodePaths, options: NodeOptions, start: Start = spawn) -> str:
+    """Ends the daemons that are up, if any, and starts others, which take their jobs over;
+    returns the greeting of the new ones."""
+    hand_over(paths)
+    return start_node(paths, options, start)
 
 
 def start_node(paths: NodePaths, options: NodeOptions, start: Start = spawn) -> str:

@@ -1,4 +1,7 @@
-"""Stops a node's daemons from another process, and cleans up after killed ones."""
+"""Stops a node's daemons from another process, and cleans up after killed ones.
+
+Daemons that hand over leave their jobs to the next ones, as killed ones do.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +61,14 @@ def _stop(paths: NodePaths, patience: Patience, attach: Attach) -> bool:
     return True
 
 
-def _end_daemons(paths: NodePaths) -> bool:
+def hand_over(paths: NodePaths) -> bool:
+    """Ends the daemons, but keeps their jobs for the next ones; returns False if none
+    answers."""
+    with _owned(paths):
+        return _end_daemons(paths, keep_jobs=True)
+
+
+def _end_daemons(paths: NodePaths, *, keep_jobs: bool = False) -> bool:
     """Ends the daemons and waits for them; returns False if none answers."""
     with contextlib.ExitStack() as held:
         try:
@@ -67,7 +77,7 @@ def _end_daemons(paths: NodePaths) -> bool:
                 if daemon is not None:
                     held.callback(os.close, daemon)
                 # It still answers, so the descriptor is the right one.
-                client.request("down")
+                client.request("down", keep_jobs=keep_jobs)
         except NoDaemon:
             return False
         if daemon is not None:
@@ -78,7 +88,8 @@ def _end_daemons(paths: NodePaths) -> bool:
 def free_jobs(paths: NodePaths, attach: Attach = attach) -> bool:
     """Gives the jobs of killed daemons normal shares; returns False if there are none.
 
-    Later daemons can take these jobs over. CoschedError if daemons are up."""
+    Later daemons can take these jobs over, and systemd can start one in the group of its
+    unit. CoschedError if daemons are up."""
     with _owned(paths):
         return _free(paths, attach)
 
@@ -87,14 +98,14 @@ def _free(paths: NodePaths, attach: Attach) -> bool:
     holder = lock_holder(paths.scheduler_lock)
     if holder is not None:
         raise CoschedError(f"node {paths.node}: its daemons are up (pid {holder})")
-    if not left_regions(paths):
-        return False
-    # A live guardian does the same. A daemon with the lock takes the jobs over.
-    if lock_holder(paths.timer_lock) is None:
-        with locked(paths.scheduler_lock) as mine:
-            if mine:
+    left = bool(left_regions(paths))
+    with locked(paths.scheduler_lock) as mine:
+        if mine:  # otherwise a daemon has begun, which takes the jobs over
+            # A live guardian does the same.
+            if left and lock_holder(paths.timer_lock) is None:
                 _restore_shares(paths, attach, keep=True)
-    return True
+            _vacate(paths, attach)
+    return left
 
 
 def _clean_dead_node(paths: NodePaths, attach: Attach) -> bool:
@@ -110,6 +121,15 @@ def _clean_dead_node(paths: NodePaths, attach: Attach) -> bool:
     _restore_shares(paths, attach, keep=False)
     remove_remains(paths)
     return left
+
+
+def _vacate(paths: NodePaths, attach: Attach) -> None:
+    """Lets the next daemon start in the group around the classes."""
+    with contextlib.ExitStack() as steps:  # a failed step does not skip the others
+        for name in CLASS_SCHEDULERS:
+            with contextlib.suppress(CoschedError):  # there are no such classes here
+                classes = place_tasks(attach(paths.tag, name), paths.tag)
+                steps.callback(classes.vacate)
 
 
 def _restore_shares(paths: NodePaths, attach: Attach, *, keep: bool) -> None:

@@ -8,6 +8,7 @@ both files would stay with the process."""
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -94,6 +95,19 @@ class BoundedFile:
         self._write(lines)
         self._make_room()
 
+    def drop(self, is_old: Callable[[bytes], bool]) -> None:
+        """Removes the oldest lines, up to the first one that is not old. It writes nothing
+        if there is none. Only for a file with ``choose``."""
+        assert self._choose is not None
+        choose, oldest = self._choose, next(self._place.lines(), None)
+        if oldest is None or not is_old(oldest):
+            return
+
+        def of_young(read: Callable[[], Iterator[bytes]], most: int) -> Iterable[bytes]:
+            return choose(lambda: itertools.dropwhile(is_old, read()), most)
+
+        self._change_files(of_young)
+
     def close(self) -> None:
         """Closes the file; a second call does nothing."""
         if self._fd >= 0:
@@ -118,11 +132,14 @@ class BoundedFile:
 
     def _make_room(self) -> None:
         if self._size > self._place.limit_bytes // 2:
-            self.close()
-            if self._choose is not None:
-                self._write_previous(self._choose)
-            self._place.current.replace(self._place.previous)
-            self._open()
+            self._change_files(self._choose)
+
+    def _change_files(self, choose: Choose | None) -> None:
+        self.close()
+        if choose is not None:
+            self._write_previous(choose)
+        self._place.current.replace(self._place.previous)
+        self._open()
 
     def _write_previous(self, choose: Choose) -> None:
         """Puts the lines to keep of both files into the current one, as a whole."""

@@ -21,6 +21,7 @@ from cosched.core.trace.job_record import (
     JobRecord,
     decode_record,
     encode_record,
+    ended_before,
     intervals_of,
     line_of,
     owner_of,
@@ -40,8 +41,6 @@ from cosched.shm.region import CARRIERS, Phase
 log = logging.getLogger(__name__)
 
 HISTORY_BYTES = 4 * 1024 * 1024
-#: The state directory of the systemd unit (StateDirectory=cosched).
-SITE_STATE = Path("/var/lib/cosched")
 #: Records kept in memory for users who may not read the file; each user's part is safe.
 RECENT_RECORDS = 1000
 #: Records of ended jobs that shared the node: its agent reports them to a domain.
@@ -112,10 +111,13 @@ class HistoryWriter:
         self._records: FairRing[bytes] = FairRing(RECENT_RECORDS)  # lines of the file
         self._shared: deque[JobRecord] = deque(maxlen=SHARED_MOST)
         self._file: BoundedFile | None = None
+        self._age_ns: int | None = None
         self.predictions = Predictions()
 
-    def open(self, place: FilePair) -> None:
-        """Reads the records in ``place`` and starts to write there."""
+    def open(self, place: FilePair, age_ns: int | None = None) -> None:
+        """Reads the records in ``place`` and starts to write there. age_ns: how long a
+        record is kept; None: as long as there is room."""
+        self._age_ns = age_ns
         try:
             place.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             try:
@@ -123,8 +125,20 @@ class HistoryWriter:
             finally:  # also if nothing can be written
                 for record in _read(place):
                     self._records.add(record.uid, encode_record(record))
+                self.forget_old()
         except OSError as error:
             log.warning("no history: %s: %s", place.directory, error.strerror)
+
+    def forget_old(self) -> None:
+        """Removes the records of jobs that ended longer ago than they are kept."""
+        if self._age_ns is None:
+            return
+        before_ns = time.time_ns() - self._age_ns
+        kept = [line for line in self._records if not ended_before(line, before_ns)]
+        self._records = FairRing(RECENT_RECORDS)
+        for line in kept:
+            self._records.add(owner_of(line), line)
+        self._write(lambda file: file.drop(lambda line: ended_before(line, before_ns)))
 
     def ended(
         self, since_wall_ns: int = 0, until_wall_ns: int | None = None
@@ -249,9 +263,13 @@ class HistoryWriter:
         if record.sharing is not None:
             self._shared.append(record)
         log.info("%s", line_of(record), extra=by(job.uid))
+        self._write(lambda file: file.append(line))
+
+    def _write(self, write: Callable[[BoundedFile], None]) -> None:
+        """Writes into the file, if there is one; an error ends the history."""
         if self._file is not None:
             try:
-                self._file.append(line)
+                write(self._file)
             except OSError as error:
                 log.warning("the history ends here: %s", error.strerror)
                 self.close()

@@ -22,10 +22,9 @@ from cosched.linux.clock import clock_error_s
 from cosched.linux.cpu_surroundings import read_division
 from cosched.linux.memory import machine_memory
 from cosched.linux.processes.tools import ask_tool, run_tool
-from cosched.node.records.history_writer import SITE_STATE
 from cosched.node.sockets.client import request
 from cosched.observe.doctor.facts import Clock, Daemon, MpiFacts, NodeFacts
-from cosched.rundir.directories import SYSTEM_RUN_DIR
+from cosched.rundir.directories import SITE_STATE, SYSTEM_RUN_DIR
 from cosched.rundir.paths import NodePaths
 from cosched.shm._native import lib
 from cosched.version import VERSION

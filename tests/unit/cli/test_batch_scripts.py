@@ -152,20 +152,37 @@ def test_cosched_lines_win_over_slurms(desk):
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        ("--nam x", "job.sh:2: #COSCHED: No such option"),
-        ("--time never", "job.sh:2: #COSCHED: Invalid value for '--time'"),
-        ("--name", "job.sh:2: #COSCHED: Option '--name' requires an argument"),
-        ("./app", "job.sh:2: #COSCHED: './app' is no option"),
-        ("--help", "job.sh:2: #COSCHED: --help is only for the command line"),
+        ("--nam x", "#COSCHED --nam: no such option; did you mean '--name'?"),
+        ("--zz", "#COSCHED --zz: no such option."),
+        ("--time never", "#COSCHED --time: 'never' is"),
+        ("--ranks=x", "#COSCHED --ranks: 'x' is not a valid integer"),
+        ("--memory much", "#COSCHED --memory: 'much'"),
+        ("--name", "#COSCHED --name: Option '--name' requires an argument."),
+        ("./app", "#COSCHED './app': is no option."),
+        ("--help", "#COSCHED --help: is only for the command line."),
     ],
 )
 def test_a_wrong_line_is_named(desk, capsys, line, reason):
     assert run_cli(cosched, ["submit", script(f"#COSCHED {line}")]) == 1
     out, err = capsys.readouterr()
     assert out == ""
-    assert reason in err
+    assert err.startswith(f"cosched: job.sh:2: {reason}")
+    assert err.endswith(" See cosched submit --help.\n")
     assert err.count("\n") == 1
     assert not desk.submissions
+
+
+def test_options_of_a_script_that_do_not_go_together_are_reported_with_its_name(
+    desk, capsys
+):
+    assert run_cli(cosched, ["submit", script("#COSCHED --ideal 2")]) == 1
+    assert capsys.readouterr().err == (
+        "cosched: job.sh: its options and those of the command line: --ideal needs --min. "
+        "See cosched submit --help.\n"
+    )
+    assert run_cli(cosched, ["submit", "--ideal", "2", script("# no options")]) == 2
+    err = capsys.readouterr().err
+    assert err == "cosched submit: --ideal needs --min. See cosched submit --help.\n"
 
 
 def test_a_program_is_no_script(desk):
@@ -373,13 +390,52 @@ def test_why_of_an_array_and_of_a_task(desk, capsys):
     assert capsys.readouterr().out == "job 1_1: ended with status 0\n"
 
 
+def test_why_takes_the_names_that_the_queue_prints(desk, capsys):
+    long = "a-name-of-more-than-twenty-letters"
+    wait = {"state": "queued", "started_ns": None, "ended_ns": None, "hosts": []}
+    for number, name in ((1, "sweep"), (2, "sweep")):
+        desk.job(number, name=name, array=1, task=number, **wait)
+    desk.jobs[1]["folded"] = "1_[1-2%1]"
+    desk.job(3, name="app", uid=os.geteuid(), **wait, why="waits: of 3")
+    desk.job(4, name=long, **wait, why="waits: of 4")
+    desk.job(5, name="app", why="ended")  # a job that waits goes before it
+    desk.job(6, name="gone", why="of 6")
+    for name, line in {
+        "sweep": "job 1: array of 2 tasks",
+        "1_[1-2%1]": "job 1_1: ended with status 0",
+        "app": "job 3: waits: of 3",
+        f"{os.geteuid()}.app": "job 3: waits: of 3",
+        "app-3": "job 3: waits: of 3",
+        long[:20]: "job 4: waits: of 4",
+        "a-na…": "job 4: waits: of 4",
+        "gone": "job 6: of 6",
+    }.items():
+        assert run_cli(cosched, ["why", name]) == 0, name
+        assert capsys.readouterr().out.startswith(line), name
+    for name in ("a-name", "ap", "…", "7.nothing"):
+        assert run_cli(cosched, ["why", name]) == 1, name
+        assert "not found" in capsys.readouterr().err
+
+
+def test_why_names_the_jobs_if_several_have_the_name(desk, capsys):
+    for number in range(1, 9):
+        desk.job(number, name="app", state="running", ended_ns=None)
+    assert run_cli(cosched, ["why", "app"]) == 1
+    assert capsys.readouterr().err == (
+        "cosched: jobs 1, 2, 3, 4, 5 and 3 more have the name app; give a number: "
+        "cosched why 1\n"
+    )
+    desk.jobs[3]["uid"] = os.geteuid()
+    for number in (1, 2, 4, 5, 6, 7, 8):
+        desk.jobs[number]["uid"] = os.geteuid() + 1
+    assert run_cli(cosched, ["why", "app"]) == 0
+
+
 def test_queue_has_columns_as_history_has_them(desk):
     second = 10**9
     desk.job(1, submitted_ns=10**18, started_ns=10**18 + second)
     desk.jobs[1]["ended_ns"] = 10**18 + 91 * second
-    desk.job(
-        2, array=2, task=4, folded="2_[4-9%2]", state="queued", waits_for="%2 of array 2"
-    )
+    desk.job(2, array=2, task=4, folded="2_[4-9%2]", state="queued", reason="%2 of array 2")
     desk.jobs[2].update(started_ns=None, ended_ns=None, status=None)
     lines = run("queue", "--all", "--format", "job,took,status,reason").stdout
     assert [line.split() for line in lines.splitlines()] == [

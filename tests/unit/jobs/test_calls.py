@@ -20,6 +20,7 @@ from cosched.cluster.client import NoDomain
 from cosched.core.errors import CoschedError
 from cosched.core.names import member_of
 from cosched.jobs.calls import parcels
+from cosched.jobs.preparing import check_memory
 from cosched.linux.memory import MachineMemory
 from tests.tools.desk import FakeDesk
 
@@ -393,9 +394,9 @@ def test_job_that_needs_more_memory_than_this_machine_has(
     monkeypatch, nodes, needed, refused
 ):
     memory = MachineMemory(1 << 40, 1 << 40, 0)
-    monkeypatch.setattr("cosched.jobs.client.machine_memory", lambda: memory)
+    monkeypatch.setattr("cosched.jobs.preparing.machine_memory", lambda: memory)
     client = Client.__new__(Client)
     monkeypatch.setattr(client, "nodes", lambda: [{"node": name} for name in nodes])
     outcome = pytest.raises(CoschedError, match="TiB on a node, this machine has")
     with outcome if refused else contextlib.nullcontext():
-        client._check_memory(needed)
+        check_memory(client, needed)

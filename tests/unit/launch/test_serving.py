@@ -16,7 +16,7 @@ from cosched.jobs import serving
 from cosched.jobs.choices import Choices
 from cosched.jobs.job import Job
 from cosched.jobs.outer import without_outer_job
-from cosched.jobs.rank_environment import Reports
+from cosched.jobs.reporting import Reports
 from cosched.jobs.serving import Served, Surroundings, serve
 from cosched.launch.command import Layout, Site
 from cosched.launch.family import Family, LauncherKind, Mpi

@@ -634,6 +634,62 @@ def test_processes_of_delegated_group_move_to_leaf(kernel: FakeKernel) -> None:
 
 
 @pytest.mark.usefixtures("delegated")
+def test_next_daemon_can_start_in_the_group_of_its_unit(kernel: FakeKernel) -> None:
+    own = v2_delegated(kernel)
+    dead = find(kernel)
+    kernel.spawn(200)
+    dead.create("0.a", ONE)
+    dead.add("0.a", 200)
+    # systemd starts the next daemon in the unit's own group.
+    kernel.spawn(300)
+    with pytest.raises(OSError, match="busy"):
+        kernel.place(300, own)
+    # Another command of the unit runs in a leaf of its own.
+    kernel.place(SELF, kernel.group(own / ".control"))
+    attach("n", "cgroup2", root=kernel.root).vacate()
+    kernel.place(300, own)
+    assert kernel.members(own / "cosched-n/0.a") == [200]
+    # The next daemon gives the class shares again.
+    kernel.place(SELF, own)
+    next_one = find(kernel)
+    next_one.create("0.a", ONE)
+    next_one.add("0.a", 200)
+    next_one.set_shares({"0.a": 99})
+    assert kernel.value(own / "cosched-n/0.a/cpu.weight") == "9900"
+    assert kernel.members(own) == []
+    assert {SELF, 300} <= set(kernel.members(own / "cosched.rest"))
+
+
+def test_all_kinds_of_classes_can_be_vacated(kernel: FakeKernel, base: Path) -> None:
+    classes = find(kernel)
+    kernel.spawn(200)
+    classes.create("0.a", ONE)
+    classes.add("0.a", 200)
+    classes.vacate()
+    classes.vacate()  # also without shares
+    assert 200 in kernel.members(base / "cosched-n/0.a")
+    classes.create("0.b", ONE)
+    classes.set_shares({"0.b": 99})
+    assert (base / "cosched-n/0.b" / WEIGHT[classes.name]).exists()
+
+
+@pytest.mark.usefixtures("delegated")
+def test_vacating_names_the_group_that_refuses(
+    kernel: FakeKernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = v2_delegated(kernel)
+    classes = find(kernel)
+    classes.create("0.a", ONE)
+
+    def refuse(path: Path, text: str) -> None:
+        raise OSError(errno.EPERM, "Operation not permitted", str(path))
+
+    monkeypatch.setattr(cgroup2, "write", refuse)
+    with pytest.raises(CoschedError, match=f"{own}: takes no daemon while these jobs run"):
+        classes.vacate()
+
+
+@pytest.mark.usefixtures("delegated")
 def test_place_with_existing_classes_comes_first(kernel: FakeKernel) -> None:
     v2_delegated(kernel)
     mount = kernel.root / UNIFIED.lstrip("/")

@@ -52,6 +52,7 @@ NOT_WHOLE = {
     ("cosched/lab/keeper.py", "_hold_only"): "/dev/null",
     # others
     ("cosched/cluster/database.py", "open_database"): "SQLite",
+    ("cosched/cluster/database.py", "copy_database"): "SQLite",
     ("cosched/sim/parallel.py", "__init__"): "mapped into memory by several processes",
     ("cosched/sim/parallel.py", "_side_by_side"): "mapped into memory by several processes",
     ("cosched/bench/run/record.py", "copied"): "a copy that one process reads",

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cosched.core.trace.job_record import owner_of
+from cosched.core.trace.job_record import ended_before, owner_of
 from cosched.node.records.bounded_file import BoundedFile, FilePair
 from cosched.node.records.history_writer import _equal_part, keep_fairly
 
@@ -117,3 +117,32 @@ def test_change_of_files_needs_little_memory(tmp_path):
 )
 def test_each_user_has_an_equal_part_or_all(sizes, room, part):
     assert _equal_part(sizes, room) == part
+
+
+def dated_line(uid, ended_wall_ns):
+    return b'{"uid": %d, "ended_wall_ns": %d}\n' % (uid, ended_wall_ns)
+
+
+def test_old_lines_are_dropped_from_both_files(tmp_path, monkeypatch):
+    place = FilePair(tmp_path, "history", 2000)
+    file = BoundedFile(place, choose=keep_fairly)
+    for number in range(50):
+        file.append(dated_line(number % 2, number))
+    assert len(place.files) == 2
+    file.drop(lambda line: ended_before(line, 30))
+    assert list(place.lines()) == [dated_line(n % 2, n) for n in range(30, 50)]
+    file.append(dated_line(0, 50))
+    assert list(place.lines())[-1] == dated_line(0, 50)
+    with monkeypatch.context() as nothing_is_written:
+        nothing_is_written.setattr(file, "_change_files", None)
+        file.drop(lambda line: ended_before(line, 30))
+    file.drop(lambda line: ended_before(line, 100))
+    assert list(place.lines()) == []
+    file.drop(lambda line: ended_before(line, 100))
+    file.close()
+
+
+def test_text_of_no_record_is_old():
+    assert ended_before(b"half a li", 0)
+    assert ended_before(dated_line(0, 4), 5)
+    assert not ended_before(dated_line(0, 5), 5)

@@ -118,6 +118,9 @@ class Classes:
     def destroy(self, key):
         self._note("destroy", key)
 
+    def vacate(self):
+        self._note("vacate")
+
     def close(self):
         self._note("close")
 
@@ -371,6 +374,24 @@ def test_jobs_of_killed_daemons_are_freed(paths, left):
     assert free_jobs(paths, no_classes)
     assert left.free() == left.keys
     assert len(left_regions(paths)) == 3
+
+
+def test_jobs_keep_their_classes_for_the_next_daemon(paths, left, holder):
+    found = {name: Classes() for name in CLASS_SCHEDULERS}
+    assert free_jobs(paths, lambda _tag, name: found[name])
+    for classes in found.values():
+        assert [call[0] for call in classes.calls] == ["restore", *["thaw"] * 3, "vacate"]
+        classes.calls.clear()
+    # A guardian restores the shares by itself.
+    holder(paths.timer_lock)
+    assert free_jobs(paths, lambda _tag, name: found[name])
+    assert [classes.calls for classes in found.values()] == [[("vacate",)]] * len(found)
+
+
+def test_group_of_the_unit_is_vacated_without_jobs(paths):
+    found = {name: Classes() for name in CLASS_SCHEDULERS}
+    assert not free_jobs(paths, lambda _tag, name: found[name])
+    assert [classes.calls for classes in found.values()] == [[("vacate",)]] * len(found)
 
 
 def test_failing_class_scheduler_does_not_skip_the_others(paths, left):

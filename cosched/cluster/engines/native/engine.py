@@ -61,6 +61,8 @@ from cosched.core.units import NS_PER_S
 ANSWERS_WITHIN_S = 2.0
 #: Shared by the controller and one life of an agent, to prove job objects.
 SECRET_BYTES = 32
+#: The time between two looks for jobs that ended so long ago that they are forgotten.
+FORGET_NS = 3600 * NS_PER_S
 
 
 class NativeEngine:
@@ -119,6 +121,7 @@ class NativeEngine:
         self._idle_s = idle_s
         self._ending = ending
         self._busy_at = time.monotonic()
+        self._forget_at_ns = 0
 
     def _make_membership(
         self, paths: DomainPaths, keys: KeyRing, wanted: Mapping[str, str]
@@ -378,7 +381,19 @@ class NativeEngine:
             self._note_refused()
             if self._recovery is None:
                 self._membership.go_on(now_ns, self._config.life.lost_after_ns)
+                self._forget_ended(now_ns)
             self._check_idle()
+
+    def _forget_ended(self, now_ns: int) -> None:
+        """Removes jobs that ended long ago, now and then."""
+        keep_ns = self._config.life.keep_ended_ns
+        if keep_ns is None or now_ns < self._forget_at_ns:
+            return
+        with must_succeed("forgetting jobs that have ended"):
+            before_ns = self._jobs.clock.now_ns() - keep_ns
+            removed = self._jobs.records.forget_ended(before_ns)
+        if not removed:  # otherwise others may follow
+            self._forget_at_ns = now_ns + FORGET_NS
 
     def _check_idle(self) -> None:
         now = time.monotonic()

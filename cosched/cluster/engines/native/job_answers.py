@@ -6,34 +6,30 @@ from collections.abc import Mapping
 from typing import Any
 
 from cosched.cluster.answers import size_text
-from cosched.cluster.coupling.clock import clock_time
-from cosched.cluster.engines.native.array_answers import waits_for, why_kept_back
+from cosched.cluster.engines.native.array_answers import waits_for
 from cosched.cluster.engines.native.forecasts import Forecasts
 from cosched.cluster.engines.native.halves_answers import (
     halves_of,
     is_too_large,
     neighbours_of,
     place_text,
-    room_text,
     whole_nodes_text,
 )
 from cosched.cluster.engines.native.job_bounds import bounds_of
 from cosched.cluster.engines.native.jobs import Jobs
-from cosched.cluster.engines.native.node_entries import NodeEntries, NodeState
+from cosched.cluster.engines.native.node_entries import NodeEntries
 from cosched.cluster.engines.native.size_answers import tasks_now
 from cosched.cluster.engines.native.starts.start import expand
 from cosched.cluster.engines.native.suspension_answers import (
-    lender_text,
     suspension_fields,
     suspension_text,
 )
-from cosched.cluster.engines.native.time_answers import Times, times_of
+from cosched.cluster.engines.native.time_answers import times_of
+from cosched.cluster.engines.native.wait_answers import WaitAnswers
 from cosched.cluster.record import Record, State
 from cosched.cluster.store import JobStore
 from cosched.core.cluster.queue.forecast import forecast
 from cosched.core.cluster.queue.states import State as Queued
-from cosched.core.cluster.queue.waiting import arrival
-from cosched.core.counting import counted
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 
@@ -47,7 +43,11 @@ class JobAnswers:
         self._members = members
         self._forecasts = Forecasts(self._make_forecast)
 
-    def expected_starts(self) -> Mapping[int, int]:
+    def waits(self) -> WaitAnswers:
+        """Returns why jobs wait now."""
+        return WaitAnswers(self._jobs, self._members, self._expected_starts)
+
+    def _expected_starts(self) -> Mapping[int, int]:
         """Returns when jobs that wait now are expected to start, ns."""
         if self._jobs.driver.frozen:
             return {}
@@ -60,12 +60,14 @@ class JobAnswers:
     def _make_forecast(self) -> Mapping[int, int]:
         return forecast(self._jobs.queue, self._jobs.clock.now_ns())
 
-    def describe(self, record: Record, starts: Mapping[int, int]) -> dict[str, Any]:
-        """Returns the entry of a job. starts: when waiting jobs should start, ns."""
+    def describe(self, record: Record, waits: WaitAnswers) -> dict[str, Any]:
+        """Returns the entry of a job."""
         job = record.submission
         bounds = bounds_of(job, self._members.most)
         minimum, ideal = (None, None) if bounds is None else bounds
-        times = self._times(record, starts.get(record.number))
+        queued = record.state is State.QUEUED
+        expected_ns = waits.starts.get(record.number) if queued else None
+        times = times_of(record, self._jobs.records.run_times, expected_ns)
         return {
             "job": record.number,
             "name": job.name,
@@ -77,12 +79,12 @@ class JobAnswers:
             "submitted_ns": record.submitted_ns,
             "started_ns": record.started_ns,
             "ended_ns": record.ended_ns,
-            "expected_ns": starts.get(record.number),
+            "expected_ns": expected_ns,
             "time_ns": times.limit_ns,
             "run_ns": times.run_ns,
             "ends_ns": times.ends_ns,
             "status": record.status,
-            "reason": record.reason,
+            "reason": self._reason(record, waits),
             "starts": record.start,
             "command": list(job.argv),
             "cwd": job.cwd,
@@ -103,8 +105,17 @@ class JobAnswers:
             "waits_for": waits_for(self._jobs.queue, record),
         }
 
-    def _times(self, record: Record, expected_ns: int | None) -> Times:
-        return times_of(record, self._jobs.records.run_times, expected_ns)
+    def _reason(self, record: Record, waits: WaitAnswers) -> str:
+        """Returns why a job waits, or why it failed, in a few words."""
+        if record.state is State.HELD:
+            return "until cosched unhold"
+        if record.state is State.QUEUED and not self._is_reserved(record):
+            return waits.short(record)
+        return record.reason
+
+    def _is_reserved(self, record: Record) -> bool:
+        """Returns whether a job has nodes and waits for its mates."""
+        return self._jobs.queue.jobs.state(record.number) is Queued.RESERVED
 
     def _node_count(self, record: Record) -> int | None:
         """Returns the nodes that a job has or had, or that it needs now if it waits; None
@@ -125,12 +136,12 @@ class JobAnswers:
             return ""
         return self._jobs.pairs.explain(record.number) or ""
 
-    def why(self, record: Record, expected_ns: int | None) -> str:
+    def why(self, record: Record, waits: WaitAnswers) -> str:
         """Returns one line: where a job runs, how it ended, or why it waits."""
-        if self._jobs.queue.jobs.state(record.number) is Queued.RESERVED:
+        if self._is_reserved(record):
             return self._mates_line(record)
         if record.state is State.QUEUED:
-            return self._with_notes(self._why_it_waits(record, expected_ns), record)
+            return self._with_notes(waits.line(record), record)
         if record.state is State.HELD:
             return f"is held; to release it: cosched unhold {record.number}"
         if record.state.over:
@@ -143,7 +154,7 @@ class JobAnswers:
         loan = suspension_text(record)
         if loan:
             line += f"; {loan}"
-        line += f"; {self._times(record, None).text}"
+        line += f"; {times_of(record, self._jobs.records.run_times, None).text}"
         return self._with_notes(line, record)
 
     def _with_notes(self, line: str, record: Record) -> str:
@@ -154,49 +165,3 @@ class JobAnswers:
             self._mates_line(record),
         )
         return "; ".join((line, *filter(None, notes)))
-
-    def _why_it_waits(self, record: Record, expected_ns: int | None) -> str:
-        if self._jobs.driver.frozen:
-            return "waits: the controller has restarted and asks the nodes"
-        if not self._members.slots:
-            return "waits: no node has joined the domain yet"
-        queued = self._jobs.queue.jobs.get(record.number)
-        if queued is not None and queued.state is Queued.KEPT_BACK:
-            return why_kept_back(self._jobs.queue, record)
-        place_ns = record.submitted_ns if queued is None else queued.job.submit_ns
-        try:
-            most = len(self._members.counts(record.submission))
-        except CoschedError as error:  # its nodes, or their slots, have changed
-            return f"waits: {error}"
-        needs = record.submission.minimum or most
-        up = sum(member.state is NodeState.UP for member in self._members.by_number)
-        before = sum(
-            job.number != record.number and arrival(job) < (place_ns, record.number)
-            for job in self._jobs.queue.waiting
-        )
-        line = f"waits: {room_text(self._jobs.queue, self._members, record, needs)}"
-        if needs > up:
-            return f"{line}; only {counted(up, 'node is', 'nodes are')} in service"
-        if before:
-            line += f"; {counted(before, 'job')} came before"
-        later = sum(
-            bool(entry.nodes) and entry.job.submit_ns > place_ns
-            for entry in self._jobs.queue.jobs.values()
-        )
-        if later:
-            run = counted(later, "later job runs: it needs", "later jobs run: they need")
-            line += f"; {run} less, or the policy prefers {'it' if later == 1 else 'them'}"
-        loan = lender_text(record, self._jobs.records.live.values())
-        if loan:
-            line += f"; {loan}"
-        if expected_ns is not None:
-            line += f"; expected {clock_time(expected_ns)}"
-        unknown = [
-            number
-            for number, entry in self._jobs.queue.jobs.items()
-            if entry.nodes and not entry.job.known
-        ]
-        if expected_ns is None and unknown:
-            first = f"job {min(unknown)} is the first of its kind"
-            line += f"; its start is not known, as {first}"
-        return f"{line}; {self._times(record, expected_ns).text}"

@@ -16,7 +16,7 @@ from cosched.cluster.job_size import PastChange
 from cosched.cluster.record import Record, State
 from cosched.cluster.store import JobStore
 from cosched.cluster.submission import Submission
-from cosched.core.arrays import indices_text
+from cosched.core.arrays import indices_text, parse_jobs
 from cosched.core.errors import CoschedError
 
 #: The longest reason of an end, in characters.
@@ -177,6 +177,16 @@ class Records:
         """Stores a change of a job's size that has ended, before its record changes."""
         self._store.save_change(record, change)
         self._log(f"job {record.number}: {change.text}")
+
+    def forget_ended(self, before_ns: int) -> int:
+        """Removes jobs that ended before a time, but none for which a job waits; returns
+        how many."""
+        named: set[int] = set()
+        for record in self.live.values():
+            job = record.submission
+            for text in filter(None, (job.after, job.after_ok)):
+                named.update(ref.number for ref in parse_jobs(text, ""))
+        return self._store.forget_ended(before_ns, named)
 
     def finish(self, record: Record, state: State, status: int | None, reason: str) -> None:
         """Stores the end of a job. status: None if no task of it has ended."""

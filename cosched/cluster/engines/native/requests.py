@@ -127,7 +127,7 @@ class JobRequests:
         return {"tasks": task_entries(found), "why": array_line(found)}
 
     async def _queue(self, _person: Person, request: dict[str, Any]) -> Any:
-        starts = self._answers.expected_starts()
+        waits = self._answers.waits()
         records: list[Record] = list(self._jobs.records.live.values())
         ended: int = convert(request.get("ended", 0), Natural, "a number of ended jobs")
         if ended:
@@ -140,7 +140,7 @@ class JobRequests:
             rows = fold(records)
         found = []
         for record, text in rows[:JOBS_MOST]:
-            each = self._answers.describe(record, starts)
+            each = self._answers.describe(record, waits)
             each["command"] = _first_words(each["command"])
             if text:
                 each["folded"] = text
@@ -149,8 +149,9 @@ class JobRequests:
 
     async def _job(self, _person: Person, request: dict[str, Any]) -> Any:
         record = self._jobs.records.known(_number(request))
-        found = self._answers.describe(record, self._answers.expected_starts())
-        found["why"] = self._answers.why(record, found["expected_ns"])
+        waits = self._answers.waits()
+        found = self._answers.describe(record, waits)
+        found["why"] = self._answers.why(record, waits)
         place = self._jobs.queue.place
         run = place.running.get(record.number) if isinstance(place, Elastic) else None
         changes = self._store.changes(record.number)
@@ -168,7 +169,7 @@ class JobRequests:
                 record = await records.wait_running(number)
             case until:
                 raise CoschedError(f"until '{until}': must be running, over or ended")
-        return self._answers.describe(record, {})
+        return self._answers.describe(record, self._answers.waits())
 
     async def _ended(self, _person: Person, request: dict[str, Any]) -> Any:
         """Returns the ends of the ended jobs in a list, once there is one or the time is

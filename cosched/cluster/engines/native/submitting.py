@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cosched.cluster.engines.native.halves_answers import room_text
 from cosched.cluster.engines.native.jobs import CANCELLED, Jobs
+from cosched.cluster.engines.native.room_answers import rooms_of
 from cosched.cluster.record import Record, State
 from cosched.config.domain import RIGID
 from cosched.core.cluster.coupling.engine_messages import JobRefused
@@ -64,7 +64,7 @@ class Submitting:
         self._jobs.driver.decide()
         if record.state is State.QUEUED:
             needs = record.submission.minimum or size
-            room = room_text(self._jobs.queue, self._jobs.members, record, needs)
+            room = rooms_of(self._jobs.queue, self._jobs.members).line(record, needs)
             reason = f"cannot start at once: {room}"
             others = len(self._jobs.queue.waiting) - 1
             if others:

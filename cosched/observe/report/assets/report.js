@@ -102,7 +102,7 @@ function sizesSection(timeline, main) {
     series: [{}, ...rows.map((_, index) => ({paths, points: {show: false}, stroke: () => colour(index), width: 2}))],
     axes: [
       {stroke: soft, grid: {show: false}, ticks: {show: false}, size: 30,
-       values: (_, splits) => splits.map((at) => seconds(at))},
+       values: (_, splits) => splits.map((at) => `${Number(at.toFixed(6))} s`)},
       {stroke: soft, grid: {stroke: () => style("--line")}, ticks: {show: false}, size: 52, incrs: [1, 2, 5, 10, 50, 100, 1000]},
     ],
   }, [times, ...rows], host);

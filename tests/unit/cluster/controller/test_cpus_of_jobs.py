@@ -71,9 +71,14 @@ def test_small_jobs_run_side_by_side(store):
         second = await submit(controller, ranks=1)
         third = await submit(controller, ranks=1)
         assert sorted(objects(controller)) == [first, second]
-        assert (await ask(controller, third))["why"].startswith(
+        found = await ask(controller, third)
+        assert found["why"].startswith(
             "waits: 0 CPUs free, needs 1; its start is not known, as job 1 is the first"
         )
+        assert found["reason"] == "needs 1 CPU, 0 free"
+        fourth = await submit(controller, ranks=2, exclusive=True)
+        (*_, found) = (await controller.ask(do="queue"))["ok"]
+        assert (found["job"], found["reason"]) == (fourth, "1 before; needs 1 node")
         run(controller, first)
         await finish(controller, first)
         assert third in objects(controller)
@@ -92,6 +97,12 @@ def test_jobs_that_share_have_the_same_cpus(store):
         assert not found[first].alone
         assert (await ask(controller, second))["neighbours"] == [first]
         assert "0 CPUs free, needs 2" in (await ask(controller, third))["why"]
+        fourth = await submit(controller, ranks=1, share=True)
+        found = await ask(controller, fourth)
+        assert found["reason"] == "1 before; needs 1 CPU"
+        controller.submitting.cancel(third)
+        found = await ask(controller, fourth)
+        assert found["reason"] == "needs 1 CPU, 0 free or shared"
 
     asyncio.run(scenario())
 

@@ -123,10 +123,12 @@ def test_queued_job_is_explained_before_a_node_has_joined_again(store):
         again = Controller(store)
         found = (await again.ask(uid=0, do="job", job=number))["ok"]
         assert found["why"] == "waits: the controller has restarted and asks the nodes"
+        assert found["reason"] == "the controller asks the nodes"
         again.recovery.resolve()
         found = (await again.ask(uid=0, do="job", job=number))["ok"]
         assert (found["state"], found["nodes"]) == ("queued", None)
         assert found["why"] == "waits: no node has joined the domain yet"
+        assert found["reason"] == "no node has joined yet"
 
     asyncio.run(scenario())
 
@@ -146,5 +148,52 @@ def test_queued_job_that_fits_no_more_is_explained(store):
         assert found["why"] == (
             "waits: infeasible: needs 4 tasks on a node, a node takes 2"
         )
+        assert found["reason"] == "infeasible: needs 4 tasks on a node, a node takes 2"
+
+    asyncio.run(scenario())
+
+
+def test_reasons_are_short_and_those_of_why(store):
+    async def scenario():
+        controller = Controller(store)
+        for name in ("n0", "n1"):
+            controller.join(name)
+        controller.recovery.resolve()
+        running = controller.submit(nodes=2)
+        await passes()
+        controller.submit(nodes=1)
+        controller.submit(nodes=3)
+        controller.submit(held=True)
+        controller.submit(after=f"{running}")
+        found = {job["job"]: job for job in (await controller.ask(do="queue"))["ok"]}
+        assert [found[number]["reason"] for number in range(1, 6)] == [
+            "",
+            "needs 1 node, 0 free",
+            "needs 3 nodes, 2 in service",
+            "until cosched unhold",
+            "after 1",
+        ]
+        why = (await controller.ask(do="job", job=2))["ok"]["why"]
+        assert why.startswith("waits: 0 nodes free, needs 1;")
+
+    asyncio.run(scenario())
+
+
+def test_reasons_of_a_long_queue_are_found_once_for_all(store, monkeypatch):
+    async def scenario():
+        controller = Controller(store)
+        controller.join("n0")
+        controller.recovery.resolve()
+        for _ in range(50):
+            controller.submit()
+        await passes()
+        asked = []
+        machine = type(controller.jobs.queue)
+        get = machine.waiting.fget
+        waiting = property(lambda queue: asked.append(1) or get(queue))
+        monkeypatch.setattr(machine, "waiting", waiting)
+        found = (await controller.ask(do="queue"))["ok"]
+        assert found[-1]["reason"] == "48 before; needs 1 node"
+        assert len(asked) < 10
 
     asyncio.run(scenario())

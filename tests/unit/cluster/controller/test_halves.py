@@ -204,8 +204,9 @@ def test_labels_keep_a_job_from_halves_beside_its_like(store):
         first, second = (controller.submit(**asked) for _ in range(2))
         await passes()
         assert list(objects(controller)) == [first]
-        why = (await ask(controller, second))["why"]
-        assert why.startswith(
+        found = await ask(controller, second)
+        assert found["reason"] == "needs 1 half of nodes, 1 free"
+        assert found["why"].startswith(
             "waits: halves of 1 nodes free, needs 1, or 1 whole nodes of which 0 are free; "
             "free halves beside job 1: limited by memory, too; expected "
         )

@@ -263,6 +263,27 @@ def test_three_domains_start_together(tmp_path):
     run(tmp_path, scenario, names=names, schemes=("hold", "yield", "hold"))
 
 
+def test_each_other_domain_has_its_state_and_its_jobs(tmp_path):
+    def about(site):
+        (found,) = site.pairs.domains()
+        assert (found["down_since_ns"] is not None) == (found["state"] == "down")
+        return found["domain"], found["state"], found["waiting"], found["running"]
+
+    async def scenario(al, be):
+        assert about(al) == ("be", "unknown", 0, 0)
+        be.crash()
+        a = al.submit("mate=g@be")
+        assert about(al) == ("be", "up", 1, 0)
+        await until(lambda: about(al) == ("be", "down", 1, 0), "be is not down")
+        be.start()
+        b = be.submit("mate=g@al", run_s=0.3)
+        await until(lambda: about(al) == ("be", "up", 0, 1), "no pair")
+        await over((al, a), (be, b))
+        assert about(al) == ("be", "up", 0, 0)
+
+    run(tmp_path, scenario, answer="2s")
+
+
 def test_jobs_without_mates_do_not_wait_for_a_domain_that_is_down(tmp_path):
     async def scenario(al, be):
         be.crash()

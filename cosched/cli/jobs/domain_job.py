@@ -1,0 +1,88 @@
+"""Explains a job of the domain for ``cosched why``, by its number or by its name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from cosched.cli.connection import patient
+from cosched.cluster.answers import label_of
+from cosched.core.arrays import JobRef, parse_job
+from cosched.core.errors import CoschedError
+from cosched.jobs.client import Client
+from cosched.jobs.job_story import job_story
+from cosched.jobs.naming import named, numbers_of
+from cosched.launch.environment import name_on_nodes
+from cosched.observe.why.why import Asker
+from cosched.rundir.paths import NodePaths
+
+#: How many of the latest jobs are searched for a name if no live job has it.
+_ENDED_MOST = 1000
+
+
+def explain_in_domain(
+    run_dir: Path | None, places: Sequence[NodePaths], asker: Asker, last: int
+) -> tuple[str, str] | None:
+    """Returns a job of the domain, or several tasks of an array, in words and as JSON; None
+    without a domain or such a job. Raises CoschedError if several jobs have the name.
+
+    run_dir: of the domain; None: the one that serves this user. places: the nodes of this
+    machine. last: at most so many changes on each node.
+    """
+    try:
+        with Client.connect_to_running(run_dir, patience=patient()) as client:
+            jobs = _jobs(client, asker)
+            if len(jobs) == 1:
+                return _explain(client, jobs[0], places, asker, last)
+    except CoschedError:
+        return None
+    if not jobs:
+        return None
+    raise CoschedError(
+        f"jobs {named(jobs)} have the name {asker.name}; give a number: "
+        f"cosched why {jobs[0]}"
+    )
+
+
+def namesakes(run_dir: Path | None, asker: Asker) -> str:
+    """Returns one line about jobs of the domain with the name of a job that is on nodes
+    here without a domain; empty if there is none."""
+    try:
+        with Client.connect_to_running(run_dir, patience=patient()) as client:
+            jobs = client.queue(folded=True)
+    except CoschedError:
+        return ""
+    others = [job for job in jobs if name_on_nodes(job["name"], job["job"]) != asker.name]
+    found = numbers_of(others, asker.name, asker.uid)
+    if not found:
+        return ""
+    have = f"job {found[0]} has" if len(found) == 1 else f"jobs {named(found)} have"
+    return f"{have} this name in the domain: cosched why {found[0]}"
+
+
+def _jobs(client: Client, asker: Asker) -> list[JobRef]:
+    """Returns the jobs of the domain that a user names."""
+    try:
+        return [parse_job(asker.name, "job")]
+    except CoschedError:  # it is a name
+        pass
+    for ended in (0, _ENDED_MOST):
+        found = numbers_of(client.queue(ended, folded=True), asker.name, asker.uid)
+        if found:
+            return [JobRef(number) for number in found]
+    return []
+
+
+def _explain(
+    client: Client, job: JobRef, places: Sequence[NodePaths], asker: Asker, last: int
+) -> tuple[str, str]:
+    tasks, lines = client.tasks(job)
+    if len(tasks) == 1:
+        found = client.job(tasks[0]["job"])
+        return job_story(found, places, asker, last), json.dumps(found)
+    waiting = next((task for task in tasks if task["state"] == "queued"), None)
+    if waiting is not None:
+        first = client.job(waiting["job"])
+        lines = f"{lines}\njob {label_of(first)}: {first['why']}"
+    return f"job {job}: {lines}", json.dumps({"job": str(job), "why": lines})

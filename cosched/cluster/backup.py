@@ -1,0 +1,114 @@
+"""Copies a domain's stores, settings and keys into a folder, and back.
+
+A folder of a backup has the job store, the store of a coupling, ``domain.toml`` and the
+keys. SQLite copies the stores, each in one state, while a controller may change them. Jobs
+that run are no part of it. After a restore, as after any restart, the controller compares
+its store with the reports of the agents.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from cosched.cluster.database import copy_database
+from cosched.cluster.paths import DomainPaths
+from cosched.core.errors import CoschedError
+from cosched.linux.files.owners import refuse_foreign
+from cosched.linux.files.whole import write_whole
+from cosched.rundir.lock import locked
+
+#: Put behind the name of a store that a backup has replaced.
+BEFORE = ".before"
+#: SQLite's own files beside a store, by what is behind its name.
+_PARTS = ("", "-wal", "-shm")
+
+
+def back_up(paths: DomainPaths, folder: Path) -> list[str]:
+    """Writes a backup of a domain into a new folder of mode 0700; returns the names in it.
+
+    Raises CoschedError if the folder exists or a part cannot be copied; then nothing is
+    left of the folder."""
+    if not paths.config.exists():
+        raise CoschedError(f"{paths.config}: is missing; no domain was written there")
+    refuse_foreign(paths.run_dir)
+    try:
+        folder.mkdir(mode=0o700, parents=True)
+    except FileExistsError:
+        raise CoschedError(f"{folder}: exists already; name a new folder") from None
+    except OSError as error:
+        raise CoschedError(f"{folder}: {error.strerror}") from None
+    try:
+        for store in _stores(paths):
+            if store.exists():
+                copy_database(store, folder / store.name)
+        _copy_missing(paths.directory, folder, paths)
+    except BaseException:
+        shutil.rmtree(folder)
+        raise
+    return _names(folder)
+
+
+def restore(paths: DomainPaths, folder: Path) -> list[str]:
+    """Brings the stores of a backup back, and the settings and keys that are missing now;
+    returns the names of all that was restored.
+
+    A store that is there keeps its content under its name and BEFORE. Raises CoschedError
+    if a controller is up, or if the folder is no backup."""
+    if not (folder / paths.config.name).is_file():
+        raise CoschedError(
+            f"{folder}: is no backup: it has no {paths.config.name}; name a folder that "
+            "cosched cluster backup has written"
+        )
+    refuse_foreign(paths.run_dir)
+    try:
+        paths.directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+    except OSError as error:
+        raise CoschedError(f"{paths.directory}: {error.strerror}") from None
+    with locked(paths.controller_lock) as mine:
+        if not mine:
+            raise CoschedError(f"{paths.run_dir}: its controller is up; end it first")
+        restored = []
+        for store in _stores(paths):
+            if (folder / store.name).exists():
+                _put_aside(store)
+                copy_database(folder / store.name, store)
+                restored.append(store.name)
+        return restored + _copy_missing(folder, paths.directory, paths)
+
+
+def _stores(paths: DomainPaths) -> tuple[Path, Path]:
+    return paths.store, paths.mates
+
+
+def _put_aside(store: Path) -> None:
+    """Renames a store, with changes that a killed controller has not moved into it."""
+    for part in _PARTS:
+        old = store.with_name(f"{store.name}{part}")
+        aside = store.with_name(f"{store.name}{BEFORE}{part}")
+        aside.unlink(missing_ok=True)
+        if old.exists():
+            old.rename(aside)
+
+
+def _copy_missing(source: Path, target: Path, paths: DomainPaths) -> list[str]:
+    """Copies settings and keys that ``target`` lacks; returns their names."""
+    copied = []
+    try:
+        for part in (paths.config, paths.numbering, paths.keys, paths.peers):
+            name = part.name
+            old, new = source / name, target / name
+            if not old.exists() or new.exists():
+                continue
+            if old.is_dir():
+                shutil.copytree(old, new)
+            else:
+                write_whole(new, old.read_bytes())
+            copied.append(name)
+    except (OSError, shutil.Error) as error:
+        raise CoschedError(f"{target}: cannot be written: {error}") from None
+    return copied
+
+
+def _names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())

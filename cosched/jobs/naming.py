@@ -1,0 +1,56 @@
+"""Finds the jobs of a domain that a user names as ``cosched queue`` and ``cosched status``
+print them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cosched.cluster.answers import NAME_MOST, JobInfo
+from cosched.launch.environment import name_on_nodes
+
+#: The end of a name that a table has cut.
+_CUT = "…"
+#: The most jobs that an error names.
+_NAMED_MOST = 5
+
+
+def numbers_of(jobs: Sequence[JobInfo], name: str, uid: int) -> list[int]:
+    """Returns the numbers of the jobs and arrays with this name, the oldest first.
+
+    Live jobs go before those that have ended, and jobs of the user before those of others.
+    name: of a job, or UID.NAME, also as a table has cut it; the name of a job on its nodes;
+    or the waiting tasks of an array as the queue prints them.
+    """
+    found = [job for job in jobs if _is_called(job, name)]
+    for is_better in (_is_live, lambda job: job["uid"] == uid):
+        found = list(filter(is_better, found)) or found
+    return sorted({job["array"] or job["job"] for job in found})
+
+
+def named(numbers: Sequence[object]) -> str:
+    """Returns several numbers in words, such as ``12, 13 and 2 more``."""
+    shown = [str(number) for number in numbers[:_NAMED_MOST]]
+    if len(numbers) > _NAMED_MOST:
+        shown.append(f"{len(numbers) - _NAMED_MOST} more")
+    return f"{', '.join(shown[:-1])} and {shown[-1]}"
+
+
+def _is_live(job: JobInfo) -> bool:
+    return job["ended_ns"] is None
+
+
+def _is_called(job: JobInfo, name: str) -> bool:
+    if name == job.get("folded"):
+        return True
+    owner, dot, rest = name.partition(".")
+    if dot and owner == str(job["uid"]) and _is_name_of(job, rest):
+        return True
+    return _is_name_of(job, name)
+
+
+def _is_name_of(job: JobInfo, name: str) -> bool:
+    own = job["name"]
+    if name in (own, name_on_nodes(own, job["job"])):
+        return True
+    cut = name.removesuffix(_CUT)
+    return bool(cut) and own.startswith(cut) and (cut != name or len(name) == NAME_MOST)

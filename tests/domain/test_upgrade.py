@@ -1,0 +1,220 @@
+"""An upgrade of all that runs, under 20 jobs: no job notices.
+
+Each part is started again, as by a package of another version with the same layouts. An
+agent's tasks end with it, so its node is drained before (docs/operations.md).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from cosched.cluster.paths import DomainPaths
+from cosched.config.domain import QueueSettings
+from cosched.core.units import NS_PER_S
+from cosched.jobs.client import Client
+from cosched.jobs.job import Job
+from cosched.rundir.lock import lock_holder
+from cosched.rundir.paths import NodePaths
+from tests.tools.waiting import pauses
+
+JOBS = 20
+BIN = Path(sys.executable).parent
+WITHIN_S = 240.0
+#: Turns are short, so that each job soon sees that the file is there.
+TURNS = ("--slice", "100ms", "--align", "off", "--order", "age")
+UNTIL_TOLD = """
+#include <mpi.h>
+#include <stdio.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+    MPI_Init(&argc, &argv);
+    int rank, told = 0, all = 0, rounds = 0;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    for (; !all; rounds++) {
+        told = access(argv[1], F_OK) == 0;
+        MPI_Allreduce(&told, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+        usleep(1000);
+    }
+    MPI_Finalize();
+    printf("%d: told\\n", rank);
+    return rounds == 0;
+}
+"""
+
+
+def until(condition, what):
+    deadline = time.monotonic() + WITHIN_S
+    between = pauses()
+    while not (found := condition()):
+        assert time.monotonic() < deadline, what
+        time.sleep(next(between))
+    return found
+
+
+class Machine:
+    """The daemons and the domain of this machine, in a run directory of their own."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.run_dir = folder / "run"
+        self.run_dir.mkdir()
+        self.node = NodePaths(self.run_dir, os.uname().nodename)
+        self.domain = DomainPaths(self.run_dir)
+
+    def cosched(self, *words):
+        done = subprocess.run(
+            [BIN / "cosched", *words],
+            env={**os.environ, "COSCHED_RUN_DIR": str(self.run_dir)},
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            timeout=WITHIN_S,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def pids(self):
+        """Returns the pids of the tasks on the node by job."""
+        (node,) = json.loads(self.cosched("status", "--json"))["nodes"]
+        return {job["name"]: [task["pid"] for task in job["tasks"]] for job in node["jobs"]}
+
+    def states(self):
+        """Returns the jobs that have begun and not ended, by number."""
+        with Client.connect_to_running(self.run_dir) as client:
+            return {each["job"]: each["state"] for each in client.queue()}
+
+    def restart_controller(self):
+        """Ends the controller and starts it, as its unit does."""
+        os.kill(lock_holder(self.domain.controller_lock), signal.SIGTERM)
+        until(lambda: lock_holder(self.domain.controller_lock) is None, "its end")
+        with self.domain.controller_log.open("ab") as log:
+            subprocess.Popen(
+                [BIN / "cosched-controller", "--run-dir", self.run_dir],
+                stdout=subprocess.DEVNULL,
+                stderr=log,
+                cwd="/",
+                start_new_session=True,
+            )
+
+
+@pytest.fixture
+def machine():
+    # Short, since socket paths have at most 107 bytes.
+    folder = Path(tempfile.mkdtemp(prefix="cosched-u-"))
+    found = Machine(folder)
+    yield found
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def program(machine):
+    source = machine.folder / "until_told.c"
+    source.write_text(UNTIL_TOLD)
+    words = [BIN / "mpicc", source, "-o", machine.folder / "until_told"]
+    subprocess.run(words, check=True)
+    return str(machine.folder / "until_told")
+
+
+@pytest.mark.skipif(not (BIN / "mpicc").exists(), reason="needs an MPI beside Python")
+def test_jobs_do_not_notice_new_daemons_and_a_new_controller(machine, program):
+    told = machine.folder / "told"
+    machine.cosched("up", *TURNS)
+    machine.cosched("cluster", "up", "--jobs-per-node", str(JOBS))
+    try:
+        with Client.connect_to_running(machine.run_dir) as client:
+            numbers = [
+                client.submit(
+                    Job(
+                        [program, str(told)],
+                        ranks=1,
+                        name=f"job{index}",
+                        output=str(machine.folder / "out-%j"),
+                    )
+                )
+                for index in range(JOBS)
+            ]
+        began = until(lambda: has_all_tasks(machine), "all jobs run")
+        before = lock_holder(machine.node.scheduler_lock)
+        machine.cosched("up", "--restart", *TURNS)
+        assert lock_holder(machine.node.scheduler_lock) != before
+        assert machine.pids() == began
+        machine.restart_controller()
+        until(lambda: set(machine.states().values()) == {"running"}, "the jobs run on")
+        assert sorted(machine.states()) == numbers
+        machine.cosched("up", "--restart", *TURNS)
+        assert machine.pids() == began
+        told.touch()
+        with Client.connect_to_running(machine.run_dir) as client:
+            for number in numbers:
+                job = client.wait(number)
+                assert (job["state"], job["status"]) == ("done", 0), job
+                assert Path(job["output"]).read_text() == "0: told\n"
+    finally:
+        told.touch()
+        machine.cosched("cluster", "down", "--end-jobs")
+        machine.cosched("down")
+    log = machine.node.log.read_text()
+    assert log.count(f"{JOBS} jobs are left to the next daemon") == 2
+    assert "Traceback" not in log
+
+
+def has_all_tasks(machine):
+    pids = machine.pids()
+    whole = len(pids) == JOBS and all(len(each) == 1 for each in pids.values())
+    return pids if whole else None
+
+
+def test_agents_are_upgraded_one_after_the_other(make_rig):
+    rig = make_rig(2, queue=QueueSettings(grace_ns=NS_PER_S, jobs_per_node=JOBS))
+    rig.start()
+    rig.until_up()
+    told = "until test -e {}; do sleep 0.05; done; echo {}"
+    numbers = [rig.shell(told.format(n, n)) for n in range(JOBS)]
+    for number in numbers:
+        rig.until_state(number, "running")
+
+    def places():
+        with rig.client() as client:
+            return {node["node"]: node["jobs"] for node in client.nodes()}
+
+    def is_free(name):
+        return not places()[name]
+
+    on = places()
+    assert sorted(on["n1"] + on["n2"]) == numbers
+    for name, other in (("n1", "n2"), ("n2", "n1")):
+        with rig.client(other) as client:
+            client.drain([name], "an upgrade")
+        for number in on[name]:
+            (rig.work / str(numbers.index(number))).touch()
+        # The node is free once its jobs have ended; the other node's jobs run on.
+        rig.until(partial(is_free, name), "the node is not free")
+        rig.kill(name, signal.SIGTERM)
+        rig.start(name)
+        rig.until(partial(is_drained, rig, other, name), "the node has not joined")
+        with rig.client(other) as client:
+            client.undrain([name])
+        later = rig.wait(rig.shell("echo later"))
+        assert later["state"] == "done"
+    for index, number in enumerate(numbers):
+        job = rig.wait(number)
+        assert (job["state"], rig.output(job)) == ("done", f"{index}\n")
+
+
+def is_drained(rig, by, name):
+    """Returns whether a node has joined again, as the agent of another node answers."""
+    with rig.client(by) as client:
+        (state,) = (node["state"] for node in client.nodes() if node["node"] == name)
+    return state == "drained"

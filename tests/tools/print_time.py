@@ -1,0 +1,6 @@
+"""Prints the wall clock and its arguments."""
+
+import sys
+import time
+
+print(time.time(), *sys.argv[1:])
