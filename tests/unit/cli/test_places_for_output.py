@@ -8,19 +8,19 @@ import pytest
 
 from cosched.cli.domain.waiting import is_private, private_files
 from cosched.core.errors import CoschedError
-from cosched.jobs import client
+from cosched.jobs import preparing
 from cosched.jobs.job import Job
 
 
 def test_folder_that_cannot_be_written_is_refused_at_once(tmp_path, monkeypatch):
     """Root may write anywhere, so the answer of the kernel is played."""
-    monkeypatch.setattr(client.os, "access", lambda path, mode: path.endswith("there"))
+    monkeypatch.setattr(preparing.os, "access", lambda path, mode: path.endswith("there"))
     job = Job(("true",), cwd=str(tmp_path))
     with pytest.raises(CoschedError, match="has no place for its output; name another"):
-        client._check_output(job)
+        preparing._check_output(job)
     (tmp_path / "there").touch()
-    client._check_output(Job(("true",), cwd=str(tmp_path), output="there"))
-    client._check_output(Job(("true",), cwd=str(tmp_path), output="/nowhere/here/out"))
+    preparing._check_output(Job(("true",), cwd=str(tmp_path), output="there"))
+    preparing._check_output(Job(("true",), cwd=str(tmp_path), output="/nowhere/here/out"))
 
 
 def test_output_in_a_folder_that_is_closed_to_the_user(tmp_path, monkeypatch):
@@ -36,17 +36,17 @@ def test_output_in_a_folder_that_is_closed_to_the_user(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "stat", stat)
     monkeypatch.setattr(os, "access", lambda *_: False)
     with pytest.raises(CoschedError, match=f"^{closed}: cannot be written, so"):
-        client._check_output(Job(("true",), output=f"{closed}/x"))
+        preparing._check_output(Job(("true",), output=f"{closed}/x"))
 
 
 def test_output_that_is_no_file_of_the_user(tmp_path, monkeypatch):
     with pytest.raises(CoschedError, match=f"^{tmp_path}: is a directory, so the job has"):
-        client._check_output(Job(("true",), output=str(tmp_path)))
+        preparing._check_output(Job(("true",), output=str(tmp_path)))
     other = tmp_path / "other"
     other.touch()
     monkeypatch.setattr(os, "access", lambda path, _: path != str(other))
     with pytest.raises(CoschedError, match=f"^{other}: cannot be written, so the job"):
-        client._check_output(Job(("true",), output=str(other)))
+        preparing._check_output(Job(("true",), output=str(other)))
 
 
 def test_home_that_takes_no_files_has_a_substitute(tmp_path, monkeypatch):

@@ -43,7 +43,7 @@ from cosched.rundir.paths import NodePaths
 from tests.places import ROOT
 
 CLUSTER = ROOT / "docs/cluster.md"
-RUNBOOK = ROOT / "docs/runbook.md"
+OPERATIONS = ROOT / "docs/operations.md"
 SAMPLES = Path(__file__).parent / "slurm"
 DAEMON = Daemon(
     version="1.0",
@@ -568,8 +568,8 @@ def test_wrong_usage_is_refused(words, message, capsys):
 # -- the documents -----------------------------------------------------------------------
 
 
-def test_health_check_of_the_runbook_drains_the_node(tmp_path, monkeypatch):
-    (script,) = re.findall(r"^```sh\n(#!.*?)^```", RUNBOOK.read_text(), re.M | re.S)
+def test_health_check_of_the_page_drains_the_node(tmp_path, monkeypatch):
+    (script,) = re.findall(r"^```sh\n(#!.*?)^```", OPERATIONS.read_text(), re.M | re.S)
     assert script.count("/opt/cosched/bin") == 1
     check = tmp_path / "health.sh"
     check.write_text(script.replace("/opt/cosched/bin", str(Path(sys.executable).parent)))
