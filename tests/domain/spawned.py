@@ -1,5 +1,6 @@
 """Does what its parent named: a program that tests spawn."""
 
+import contextlib
 import os
 import sys
 import time
@@ -9,13 +10,16 @@ from mpi4py import MPI
 
 
 def node():
-    """Returns the node's name from the agent, an ancestor of this process."""
+    """Returns the node's name from the lock of the agent, an ancestor of this process."""
     pid = os.getpid()
-    while True:
-        words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
-        if "--node" in words:
-            return words[words.index("--node") + 1]
-        pid = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()[1]
+    while pid > 1:
+        for number in os.listdir(f"/proc/{pid}/fd"):
+            with contextlib.suppress(FileNotFoundError):  # it was closed meanwhile
+                path = Path(os.readlink(f"/proc/{pid}/fd/{number}"))
+                if path.name == "agent.lock":
+                    return path.parent.name
+        pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()[1])
+    raise LookupError("no agent is an ancestor")
 
 
 what = sys.argv[1]
