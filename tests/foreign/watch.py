@@ -34,7 +34,7 @@ class Watch:
         self._thread.join()
 
     def tasks(self) -> dict[int, dict[str, int]]:
-        """By rank, what each task that ever registered has counted."""
+        """By rank, what each task that ever registered has counted. A launcher is none."""
         if self._region is None:
             return {}
         tasks = self._region.data.tasks
@@ -42,7 +42,7 @@ class Watch:
         return {
             int(tasks[slot].identity.rank): self._region.counters(slot)
             for slot in slots
-            if tasks[slot].identity.pid
+            if tasks[slot].identity.pid and not self._region.phase(slot).starts_tasks
         }
 
     def close(self) -> None:
