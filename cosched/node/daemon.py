@@ -199,8 +199,8 @@ class SchedulerDaemon:
         """Takes over the jobs of a dead daemon, opens the sockets, calls ``ready()``.
 
         Returns after CMDDWN or a signal. After SIGUSR1 the next daemon has the jobs."""
-        self._loop.stop_on([signal.SIGTERM, signal.SIGINT, signal.SIGUSR1])
-        signal.signal(signal.SIGUSR1, lambda *_: self._hand_over())
+        ending = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
+        self._loop.stop_on(ending, self._note_signal)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         self._loop.watch(self._bell, self._read_timer)
         if self.options.history is not None:
@@ -289,9 +289,9 @@ class SchedulerDaemon:
         self._kicker.close()
         self._loop.close()
 
-    def _hand_over(self) -> None:
-        self._keeps_jobs = True
-        self._loop.stop()
+    def _note_signal(self, number: int) -> None:
+        if number == signal.SIGUSR1:
+            self._keeps_jobs = True
 
     def _end_for_the_next(self) -> None:
         """Ends as if killed, but with all records written: the timer daemon gives the jobs

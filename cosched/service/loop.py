@@ -90,8 +90,11 @@ class Loop(Watch):
         self._stopped = True
         self._running = False
 
-    def stop_on(self, numbers: Iterable[int]) -> None:
-        """Ends ``run`` on these signals, also on signals that ``hold_back`` blocked.
+    def stop_on(
+        self, numbers: Iterable[int], note: Callable[[int], object] = lambda _number: None
+    ) -> None:
+        """Ends ``run`` on these signals, also on signals that ``hold_back`` blocked. note:
+        called with the number of a signal before.
 
         Only in the main thread, for one loop at a time. The interpreter restarts an
         interrupted wait, so each signal also writes a byte into a watched descriptor.
@@ -101,9 +104,14 @@ class Loop(Watch):
             end.setblocking(False)
         signal.set_wakeup_fd(write_end.fileno(), warn_on_full_buffer=False)
         self._signal_ends = (read_end, write_end)
+
+        def stop(number: int, _frame: object) -> None:
+            note(number)
+            self.stop()
+
         numbers = list(numbers)
         for number in numbers:
-            signal.signal(number, lambda *_: self.stop())
+            signal.signal(number, stop)
         self.watch(read_end.fileno(), lambda: _empty(read_end))
         signal.pthread_sigmask(signal.SIG_UNBLOCK, numbers)
 
