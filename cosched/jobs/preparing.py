@@ -58,8 +58,8 @@ def prepare(
 
 
 def check_memory(client: Client, needed: int) -> None:
-    """Raises CoschedError if this machine is the only node and has less memory. What other
-    nodes have is not known here."""
+    """Raises CoschedError if this machine is the only node and has less memory. The
+    memory of other nodes is not known here."""
     nodes = [node["node"] for node in client.nodes()]
     total = machine_memory().total_bytes
     if nodes == [member_of(os.uname().nodename)] and 0 < total < needed:

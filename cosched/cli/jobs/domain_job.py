@@ -27,8 +27,8 @@ def explain_in_domain(
     """Returns a job of the domain, or several tasks of an array, in words and as JSON; None
     without a domain or such a job. Raises CoschedError if several jobs have the name.
 
-    run_dir: of the domain; None: the one that serves this user. places: the nodes of this
-    machine. last: at most so many changes on each node.
+    run_dir: where the domain is; None: the domain that serves this user. places: the nodes
+    of this machine. last: the most changes on each node.
     """
     try:
         with Client.connect_to_running(run_dir, patience=patient()) as client:

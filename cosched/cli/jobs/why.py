@@ -56,7 +56,7 @@ class Why(Command):
     If several jobs have the name, it prints their numbers. For a malleable job it prints
     each change of its size: why the queue ordered it, how long the job stood still, and how
     much longer an iteration takes since, if two sizes were measured. 12_3 is task 3 of
-    array 12. Of a whole array it prints how many tasks are in which state, and why the
+    array 12. For a whole array it prints how many tasks are in which state, and why the
     first one waits.
 
     \b

@@ -28,7 +28,7 @@ _NAMED_MOST = 3
 
 
 class Rooms(Protocol):
-    """What is free at one moment. nodes: the whole nodes that a job needs."""
+    """The free nodes and CPUs at one moment. nodes: the whole nodes that a job needs."""
 
     def line(self, record: Record, nodes: int) -> str:
         """Returns what is free and what a job needs, such as ``1 node free, needs 2``."""

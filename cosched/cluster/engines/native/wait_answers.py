@@ -27,7 +27,7 @@ from cosched.core.errors import CoschedError
 
 
 class _Cause(NamedTuple):
-    """What a job waits for before it has a place in the queue."""
+    """Why a job has no place in the queue yet."""
 
     line: str  #: in words
     short: str  #: in few words
