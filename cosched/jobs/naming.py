@@ -18,8 +18,8 @@ def numbers_of(jobs: Sequence[JobInfo], name: str, uid: int) -> list[int]:
     """Returns the numbers of the jobs and arrays with this name, the oldest first.
 
     Live jobs go before those that have ended, and jobs of the user before those of others.
-    name: a job's name or UID.NAME, also as a table has cut it; its name on its nodes; or the
-    waiting tasks of an array as the queue prints them.
+    name: a job's name or UID.NAME, also as a table has cut it; its name on its nodes; or
+    the waiting tasks of an array as the queue prints them.
     """
     found = [job for job in jobs if _is_called(job, name)]
     for is_better in (_is_live, lambda job: job["uid"] == uid):
