@@ -23,7 +23,8 @@ from cosched.linux.cgroups.placement import place_tasks
 from cosched.linux.descriptors import raise_descriptor_limit
 from cosched.linux.priority import raise_daemon_priority
 from cosched.linux.probe import probe
-from cosched.node.daemon import DaemonOptions, SchedulerDaemon
+from cosched.node.daemon import SchedulerDaemon
+from cosched.node.daemon_options import DaemonOptions
 from cosched.node.lifetime.handover import end_orphans, lock_node
 from cosched.node.memory_meter import MemoryTerms
 from cosched.node.records.history_writer import history_files

@@ -13,13 +13,11 @@ import os
 import signal
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from cosched.core.complaints import Complaints
 from cosched.core.config.kinds import OFF
-from cosched.core.config.schema import TRACE_BYTES, Limits
 from cosched.core.errors import CoschedError
 from cosched.core.node.machine import NodeScheduler
 from cosched.core.node.messages import (
@@ -28,8 +26,7 @@ from cosched.core.node.messages import (
     SliceEnded,
 )
 from cosched.core.node.settings import Settings
-from cosched.core.symbiosis.watch import WatchSettings
-from cosched.core.units import NS_PER_MS, NS_PER_S
+from cosched.core.units import NS_PER_S
 from cosched.linux.classes import ClassScheduler
 from cosched.linux.native.kick import Kicker
 from cosched.node.admission import MemoryAdmission
@@ -38,15 +35,17 @@ from cosched.node.bell import make_bell, open_bell, silence
 from cosched.node.children.metrics_process import MetricsProcess
 from cosched.node.children.timer_process import TimerProcess
 from cosched.node.companions import Companions
+from cosched.node.daemon_options import DaemonOptions
 from cosched.node.driver import Driver, clocks
 from cosched.node.effects import Effects
+from cosched.node.heartbeat import Heartbeat
 from cosched.node.lifetime.handover import end_orphans
+from cosched.node.lifetime.idleness import Idleness
 from cosched.node.lifetime.presence import Presence
 from cosched.node.lifetime.remains import remove_remains
 from cosched.node.live_settings import LiveSettings
-from cosched.node.memory_meter import MemoryMeter, MemoryTerms
+from cosched.node.memory_meter import MemoryMeter
 from cosched.node.owners import Owners
-from cosched.node.records.bounded_file import FilePair
 from cosched.node.records.history_writer import HistoryWriter
 from cosched.node.records.recorder import Recorder
 from cosched.node.sockets.control import ControlSocket
@@ -70,37 +69,8 @@ from cosched.shm.region import NodeRegion
 
 log = logging.getLogger(__name__)
 
-HEARTBEAT_NS = 200 * NS_PER_MS
-#: The time between two looks at what users and other programs did, and between two
-#: heartbeats of daemons for all users that have no job: no process reads these.
-INSPECT_NS = NS_PER_S
 #: The time between two looks for records that are too old.
 FORGET_NS = 3600 * NS_PER_S
-#: How long private daemons wait for their first job before they end.
-PRIVATE_GRACE_NS = 15 * NS_PER_S
-#: How long private daemons stay after the last job, so that the next job finds them.
-PRIVATE_LINGER_NS = NS_PER_S
-
-
-@dataclass(frozen=True, slots=True)
-class DaemonOptions:
-    """The options of a scheduler daemon."""
-
-    private: bool  #: the daemon serves one user's jobs and ends when there are none
-    chosen: str  #: the reason for this class scheduler, for display
-    priority: str  #: the priority of the daemon, for display
-    limits: Limits = field(default_factory=Limits)  #: the operator's limits for users
-    metrics: str = OFF  #: the address for Prometheus, ``HOST:PORT`` or ``off``
-    #: The most bytes of the trace's files together; 0: no trace.
-    trace_bytes: int = TRACE_BYTES
-    #: The memory for jobs, and how long a job waits for it.
-    memory: MemoryTerms = field(default_factory=MemoryTerms)
-    #: Whether owners may run a job alone; None: only with private daemons.
-    allow_raise: bool | None = None
-    history: FilePair | None = None  #: the file of ended jobs; None: not kept
-    history_age_ns: int | None = None  #: how long a record is kept; None: no limit
-    #: How jobs that share the node are watched.
-    watch: WatchSettings = field(default_factory=WatchSettings)
 
 
 class SchedulerDaemon:
@@ -127,11 +97,10 @@ class SchedulerDaemon:
         self._loop = Loop()
         self._pacer = Pacer(self._loop, exempt=(0, os.geteuid()))
         self._alarm_ns = 0
-        self._inspect_ns = 0
-        self._beat_ns = 0  # the next heartbeat
         self._pulsing = False
         self._keeps_jobs = False  # at its end, for the next daemon
-        self._idle_since_ns = self.started_ns + PRIVATE_GRACE_NS - PRIVATE_LINGER_NS
+        self._idleness = Idleness(self._is_needed)
+        self._heartbeat = Heartbeat(self._loop, self._beat, self._inspect, self._is_quiet)
         self._metrics: list[MetricsProcess] = []  # one or none
         if options.metrics != OFF:
             self._metrics.append(MetricsProcess(self._loop, paths, options.metrics))
@@ -158,7 +127,7 @@ class SchedulerDaemon:
             self._loop,
             self._pacer,
             self.history,
-            self._note_activity,
+            self._idleness.note_activity,
         )
         self._killed = KilledTasks(self.machine, self.jobs, classes)
         self._launchers = Launchers(self.machine, self.jobs, self._members, classes.cpu_ns)
@@ -214,7 +183,7 @@ class SchedulerDaemon:
             self.classes.close()  # removes classes of jobs that ended without a daemon
         listeners = self._listen()
         self._presence = Presence(self._lock, listeners)
-        self._heartbeat()
+        self._heartbeat.start()
         for server in self._metrics:
             server.start()
         self._start_timer(ready)
@@ -271,7 +240,7 @@ class SchedulerDaemon:
                 **self._owners.handlers(),
             },
             held={"borrow": self.settings.borrow, "forget": self._answers.forget},
-            on_lease_end=self._note_activity,
+            on_lease_end=self._idleness.note_activity,
             complaints=complaints,
             pacer=self._pacer,
         )
@@ -344,10 +313,7 @@ class SchedulerDaemon:
                 self._uses.read()
                 self.driver.feed(SliceEnded(**clocks()))
 
-    def _heartbeat(self) -> None:
-        now_ns = time.monotonic_ns()
-        if now_ns < self._beat_ns:
-            return  # an earlier one has taken its place
+    def _beat(self) -> None:
         self.region.beat()
         for job in self.jobs:
             job.region.beat()
@@ -355,23 +321,16 @@ class SchedulerDaemon:
         self._companions.tend()
         if not self._pulsing and self.classes.pulse_period_ns is not None:
             self._pulse()
-        if self.options.private and self._is_unused():
+        if self.options.private and self._idleness.is_over():
             self._loop.stop()
-        if now_ns >= self._inspect_ns:
-            self._inspect_ns = now_ns + INSPECT_NS
-            self._inspect()
-        quiet = not (self.options.private or len(self.jobs))
-        self._beat_in(INSPECT_NS if quiet else HEARTBEAT_NS)
 
-    def _beat_in(self, within_ns: int) -> None:
-        self._beat_ns = time.monotonic_ns() + within_ns
-        self._loop.call_at(self._beat_ns, self._heartbeat)
+    def _is_quiet(self) -> bool:
+        return not (self.options.private or len(self.jobs))
 
     def _register(self, peer: Peer, hello: TaskHello, pidfd: int) -> Welcome:
         """Registers a process. A job must not wait for the heartbeat of a quiet node."""
         welcome = self._registrar.register(peer, hello, pidfd)
-        if time.monotonic_ns() + HEARTBEAT_NS < self._beat_ns:
-            self._beat_in(HEARTBEAT_NS)
+        self._heartbeat.hurry()
         return welcome
 
     def _inspect(self) -> None:
@@ -416,17 +375,8 @@ class SchedulerDaemon:
             self._alarm_ns = 0
             self.driver.feed(AlarmRang(**clocks()))
 
-    def _note_activity(self) -> None:
-        # A job came, so the grace for the first job is over.
-        self._idle_since_ns = time.monotonic_ns()
-
     def _is_needed(self) -> bool:
         return bool(self._control.leases or len(self.jobs) or len(self.gate))
-
-    def _is_unused(self) -> bool:
-        if self._is_needed():
-            self._idle_since_ns = time.monotonic_ns()
-        return time.monotonic_ns() - self._idle_since_ns > PRIVATE_LINGER_NS
 
     # -- control --------------------------------------------------------------------
 

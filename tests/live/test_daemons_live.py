@@ -19,7 +19,7 @@ import pytest
 from cosched.core.errors import CoschedError, NoDaemon
 from cosched.core.node.settings import Settings
 from cosched.core.units import NS_PER_S
-from cosched.node.daemon import INSPECT_NS
+from cosched.node.heartbeat import INSPECT_NS
 from cosched.node.lifetime.start import restart_node
 from cosched.node.sockets.client import ControlClient, request
 from cosched.rundir.lock import lock_holder
