@@ -22,7 +22,8 @@ from cosched.core.cluster.queue.machine import QueueMachine
 from cosched.core.cluster.queue.nodes import count
 from cosched.core.cluster.queue.order import FCFS
 from cosched.core.cluster.queue.places.elastic import Elastic
-from cosched.core.cluster.queue.plans.malleable import Malleable, SizeCounts
+from cosched.core.cluster.queue.plans.exchange import SizeCounts
+from cosched.core.cluster.queue.plans.malleable import Malleable
 from cosched.core.cluster.queue.plans.planner import Planner
 from cosched.core.cluster.queue.policies import Policy
 from cosched.core.cluster.queue.queue_events import (

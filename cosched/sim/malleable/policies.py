@@ -17,7 +17,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from cosched.core.cluster.queue.plans.easy import Easy
-from cosched.core.cluster.queue.plans.malleable import SizeCounts
+from cosched.core.cluster.queue.plans.exchange import SizeCounts
 from cosched.core.cluster.queue.plans.planner import InOrder
 from cosched.core.cluster.queue.sizes.harvest import EVEN, HARVESTS, LOW_IMPACT
 from cosched.core.cluster.queue.sizes.malleable_job import MalleableJob

@@ -37,6 +37,7 @@ from cosched.core.cluster.queue.batches import Batches
 from cosched.core.cluster.queue.halves.sharing_job import SharingJob
 from cosched.core.cluster.queue.job import Job, JobId
 from cosched.core.cluster.queue.limits import Limits
+from cosched.core.cluster.queue.node_events import CHANGES, OBSERVATIONS
 from cosched.core.cluster.queue.nodes import Intervals, common, count
 from cosched.core.cluster.queue.places.cpu_board import CpuJob
 from cosched.core.cluster.queue.places.elastic import Elastic
@@ -50,11 +51,9 @@ from cosched.core.cluster.queue.queue_events import (
     AboutSuspensions,
     BoundsChanged,
     Command,
-    CpusCounted,
     DropJobs,
     EndJob,
     Event,
-    HalvesLimited,
     JobCancelled,
     JobContinued,
     JobEnded,
@@ -63,13 +62,8 @@ from cosched.core.cluster.queue.queue_events import (
     JobSubmitted,
     JobSuspended,
     LetIn,
-    NodesAdded,
-    NodesDrained,
-    NodesJoined,
     NodesLost,
-    NodesRemoved,
     OutcomeKnown,
-    PairKnown,
     ReservationHit,
     ReservedJobBegan,
     ReservedJobReleased,
@@ -82,7 +76,6 @@ from cosched.core.cluster.queue.queue_events import (
     SettingsChanged,
     SharingChanged,
     SizeWanted,
-    SpeedObserved,
     StartJob,
     SuspendRefused,
     Ticked,
@@ -316,29 +309,13 @@ class QueueMachine:
         self.planner.resize()
         return tuple(commands)
 
-    def _add_nodes(self, event: NodesAdded) -> tuple[Command, ...]:
-        self.place.add(event.nodes)
+    def _change_nodes(self, event: Event) -> tuple[Command, ...]:
+        CHANGES[type(event)](self.place, event)
         self.planner.resize()
         return ()
 
-    def _remove_nodes(self, event: NodesRemoved) -> tuple[Command, ...]:
-        self.place.remove(event.nodes)
-        self.planner.resize()
-        return ()
-
-    def _drain(self, event: NodesDrained) -> tuple[Command, ...]:
-        self.place.withdraw(event.nodes)
-        self.planner.resize()
-        return ()
-
-    def _join(self, event: NodesJoined) -> tuple[Command, ...]:
-        self.place.admit(event.nodes)
-        self.planner.resize()
-        return ()
-
-    def _count_cpus(self, event: CpusCounted) -> tuple[Command, ...]:
-        self.place.resize(event.cpus)
-        self.planner.resize()
+    def _observe(self, event: Event) -> tuple[Command, ...]:
+        OBSERVATIONS[type(event)](self.place, event)
         return ()
 
     def _change_settings(self, event: SettingsChanged) -> tuple[Command, ...]:
@@ -353,25 +330,12 @@ class QueueMachine:
 
     def _take_plan(self, planner: Planner) -> None:
         """Replaces the plan by an empty one of the present policy and place."""
-        planner.counts = self.planner.counts
+        planner.counts.go_on_from(self.planner.counts)
         self._use(planner)
         planner.resize()
 
     def _change_rules(self, event: RulesChanged) -> tuple[Command, ...]:
         self._rules = event.rules
-        return ()
-
-    def _observe(self, event: SpeedObserved) -> tuple[Command, ...]:
-        self.place.observe(event.primary, event.background, event.speedup)
-        return ()
-
-    def _learn(self, event: PairKnown) -> tuple[Command, ...]:
-        self.place.learn(event.pair, event.speed, event.runs, harmful=event.harmful)
-        return ()
-
-    def _limit_halves(self, event: HalvesLimited) -> tuple[Command, ...]:
-        self.place.limit(event.share_up_to)
-        self.planner.resize()
         return ()
 
     def _change_sharing(self, event: SharingChanged) -> tuple[Command, ...]:
@@ -491,12 +455,7 @@ _HANDLERS = MappingProxyType(
         JobFailedToStart: QueueMachine._fail,
         ReservedJobBegan: QueueMachine._begin,
         ReservedJobReleased: lambda queue, event: queue._leave(event, Step.RELEASED),
-        NodesAdded: QueueMachine._add_nodes,
-        NodesRemoved: QueueMachine._remove_nodes,
         NodesLost: QueueMachine._lose,
-        NodesDrained: QueueMachine._drain,
-        NodesJoined: QueueMachine._join,
-        CpusCounted: QueueMachine._count_cpus,
         ResizeDone: QueueMachine._resize,
         ResizeRefused: QueueMachine._resize,
         ResizeLate: QueueMachine._resize,
@@ -509,8 +468,7 @@ _HANDLERS = MappingProxyType(
         SettingsChanged: QueueMachine._change_settings,
         SharingChanged: QueueMachine._change_sharing,
         RulesChanged: QueueMachine._change_rules,
-        SpeedObserved: QueueMachine._observe,
-        PairKnown: QueueMachine._learn,
-        HalvesLimited: QueueMachine._limit_halves,
+        **dict.fromkeys(CHANGES, QueueMachine._change_nodes),
+        **dict.fromkeys(OBSERVATIONS, QueueMachine._observe),
     }
 )

@@ -44,51 +44,28 @@ protected age ends meanwhile.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import partial
 from itertools import chain
-from typing import TypeAlias
 
 from cosched.core.cluster.queue.job import Job, JobId
 from cosched.core.cluster.queue.nodes import count
 from cosched.core.cluster.queue.order import FCFS, Order
 from cosched.core.cluster.queue.places.elastic import Elastic
 from cosched.core.cluster.queue.places.place import Place, Spot
+from cosched.core.cluster.queue.plans.exchange import Exchange, SizeCounts
 from cosched.core.cluster.queue.plans.lending import Lending
 from cosched.core.cluster.queue.plans.planned_changes import PlannedChanges
-from cosched.core.cluster.queue.plans.planner import Counts, Offers, Planner
+from cosched.core.cluster.queue.plans.planner import Offers, Planner
 from cosched.core.cluster.queue.rules import NO_RULES, PassRules
-from cosched.core.cluster.queue.sizes.benefit import harvest_benefit, worthy_gifts
 from cosched.core.cluster.queue.sizes.causes import Cause, Why
-from cosched.core.cluster.queue.sizes.harvest import NEVER
 from cosched.core.cluster.queue.sizes.malleable_job import (
     MalleableJob,
     least_nodes,
     preferred_nodes,
 )
-from cosched.core.cluster.queue.sizes.preferred import (
-    give_up_to_preferred,
-    take_surplus,
-    take_surplus_first,
-)
 from cosched.core.cluster.queue.sizes.resizable_run import ResizableRun, Wants
 from cosched.core.cluster.queue.sizes.settings import Distribution, SizePolicy
 from cosched.core.cluster.queue.waiting import arrival
 from cosched.core.errors import CoschedError
-
-#: Running jobs to harvest, each with the nodes that it gives.
-Taken: TypeAlias = "list[tuple[ResizableRun, int]]"
-
-
-@dataclass(slots=True)
-class SizeCounts(Counts):
-    """Counts how often each branch was taken."""
-
-    requests: int = 0  #: harvests tried
-    harvests: int = 0  #: harvests that brought enough nodes
-    victims: int = 0  #: changes that took nodes from a job
-    gifts: int = 0  #: changes that gave nodes to a job
-    suspensions: int = 0  #: jobs that were ordered to stop
 
 
 class Malleable(Planner):
@@ -111,10 +88,7 @@ class Malleable(Planner):
         # Only promises stay after a pass.
         self._planned = PlannedChanges(place.free + place.coming)
         self._arrived = self._ended = False  # since the last pass
-        self._missed: set[JobId] = set()  # could not change in the last pass
-        self._again_ns: int | None = None  # the first of them can change then
-        self._outside: set[JobId] = set()  # may have nodes below or above their bounds
-        self._prefers = False  # some job may have a preferred size below its ideal
+        self.exchange = Exchange(place, sizes, self._planned, self.counts)
 
     # --- what happened since the last pass ------------------------------------------------
 
@@ -126,7 +100,7 @@ class Malleable(Planner):
         if self._planned.runs and any(arrival(job) < arrival(one) for one in self.promised):
             self.resize()
         self.waiting.add(job)
-        self._prefers |= preferred_nodes(job) < job.size
+        self.exchange.prefers |= preferred_nodes(job) < job.size
         # Behind another waiting job it cannot start.
         if self.waiting.jobs[0] is job or not self._whole:
             self._arrived = True
@@ -151,10 +125,7 @@ class Malleable(Planner):
             self.waiting.add(run.job)
         self._planned.free = self.elastic.free + self.elastic.coming
         self._ended = True
-        self._outside = {n for n, run in self.running.items() if not run.is_within}
-        if not self._prefers:
-            runs = self.running.values()
-            self._prefers = any(run.preferred < run.ideal for run in runs)
+        self.exchange.look()
 
     def rebound(self, job: MalleableJob) -> None:
         """Called after a job with nodes got other bounds."""
@@ -174,7 +145,7 @@ class Malleable(Planner):
             self.resize()
             return
         self.running[number].refuses = False
-        if number in self._missed:
+        if number in self.exchange.missed:
             self._ended = True
 
     def spare(self, number: JobId, now_ns: int) -> None:
@@ -199,15 +170,14 @@ class Malleable(Planner):
     def ready(self, now_ns: int, rules: PassRules = NO_RULES) -> Offers:
         if rules:
             raise CoschedError("malleable jobs keep their order: no rules for a pass")
-        if self._again_ns is not None and now_ns >= self._again_ns:
+        if self.exchange.again_ns is not None and now_ns >= self.exchange.again_ns:
             self._ended = True
         if self._ended or self._arrived:
             self.counts.passes += 1
-            self._missed.clear()
-            self._again_ns = None
+            self.exchange.begin_pass()
             if not self._whole:
                 self._leave_unwanted(now_ns)
-            if self._outside:
+            if self.exchange.outside:
                 self._meet_bounds(now_ns)
             if self._ended:
                 self._share_out(now_ns)
@@ -224,21 +194,6 @@ class Malleable(Planner):
         """Returns whether all nodes are in service, and no job is too large for them."""
         return self.elastic.takes_all
 
-    def _steady(self, jobs: Sequence[ResizableRun], now_ns: int) -> list[ResizableRun]:
-        """Returns those of the jobs whose size may change now. A pass follows when the
-        others may."""
-        steady = [job for job in jobs if job.is_steady(now_ns)]
-        if len(steady) == len(jobs):
-            return steady
-        for job in jobs:
-            if job.is_steady(now_ns):
-                continue
-            self._missed.add(job.job.number)
-            if job.before is None and not job.is_in_loan and not job.ending:
-                times = (job.spared_ns, self._again_ns or job.spared_ns)
-                self._again_ns = min(times)
-        return steady
-
     def _leave_unwanted(self, now_ns: int) -> None:
         """Takes from jobs above their minimum the nodes that were withdrawn."""
         for number, job in self.running.items():
@@ -246,10 +201,10 @@ class Malleable(Planner):
                 continue
             unwanted = count(self.elastic.unwanted(number))
             leaving = min(unwanted, job.size - job.minimum)
-            if leaving > 0 and self._steady([job], now_ns):
+            if leaving > 0 and self.exchange.steady([job], now_ns):
                 self._planned.change(job, Cause(-leaving, Why.OUT_OF_SERVICE))
                 self._planned.free -= leaving  # no other job gets them
-                self._missed.add(number)  # it may grow again afterwards
+                self.exchange.missed.add(number)  # it may grow again afterwards
 
     def _meet_bounds(self, now_ns: int) -> None:
         """Takes from jobs above their ideal what they have too much; then gives jobs below
@@ -257,10 +212,10 @@ class Malleable(Planner):
         outside = [
             job
             for number, job in self.running.items()
-            if number in self._outside and not job.is_within
+            if number in self.exchange.outside and not job.is_within
         ]
-        self._outside = {job.job.number for job in outside}
-        jobs = self._steady(outside, now_ns)
+        self.exchange.outside = {job.job.number for job in outside}
+        jobs = self.exchange.steady(outside, now_ns)
         for job in jobs:
             if job.size > job.ideal:
                 self._planned.change(job, Cause(job.ideal - job.size, Why.IDEAL, job.ideal))
@@ -272,7 +227,7 @@ class Malleable(Planner):
         for job in jobs:
             lacks = job.minimum - job.size
             if lacks > self._planned.free:
-                self._harvest(
+                self.exchange.harvest(
                     lacks - self._planned.free, job.job.number, job.minimum, now_ns
                 )
             if lacks > 0 and self._planned.free:
@@ -288,7 +243,7 @@ class Malleable(Planner):
         """Gives the nodes of a job that ended to others."""
         self._reach_degree(now_ns)
         if self.sizes.distribution is Distribution.FAVOUR_RUNNING:
-            self._give(self._short(), now_ns)
+            self._give(self.exchange.short(), now_ns)
             self._start_fitting(now_ns)
         else:
             self._start_fitting(now_ns)
@@ -296,19 +251,10 @@ class Malleable(Planner):
 
     def _give_rest(self, now_ns: int) -> None:
         """Gives the nodes that the queue does not want."""
-        short = self._short()
+        short = self.exchange.short()
         if self.sizes.distribution is Distribution.QUEUED_ONLY:
             short = [job for job in short if job.asks]
         self._give(short, now_ns)
-
-    def _short(self) -> list[ResizableRun]:
-        """Returns the running jobs that may get more nodes, if any are free."""
-        missed = self._missed
-        return [
-            job
-            for number, job in self.running.items()
-            if self._planned.free and job.size < job.ideal and number not in missed
-        ]
 
     def _first(self) -> Job | None:
         """Returns the first waiting job. One that needs more nodes than are in service is
@@ -321,7 +267,7 @@ class Malleable(Planner):
     def _start_fitting(self, now_ns: int) -> None:
         """Starts jobs from the head of the queue while the free nodes suffice."""
         while (job := self._first()) is not None and least_nodes(job) <= self._planned.free:
-            self._take_surplus(job, now_ns)
+            self.exchange.take_surplus(job, now_ns)
             self._start(job, job.size, now_ns)
 
     def _reach_degree(self, now_ns: int) -> None:
@@ -329,10 +275,10 @@ class Malleable(Planner):
         degree = self.elastic.total if self.sizes.degree is None else self.sizes.degree
         while len(self.running) < degree and (job := self._first()) is not None:
             least = least_nodes(job)
-            missing = least - self._planned.free
-            if missing > 0 and not self._harvest(missing, job.number, least, now_ns):
+            lacks = least - self._planned.free
+            if lacks > 0 and not self.exchange.harvest(lacks, job.number, least, now_ns):
                 break
-            self._take_surplus(job, now_ns)
+            self.exchange.take_surplus(job, now_ns)
             self._start(job, job.size, now_ns)
 
     def _start(self, job: Job, most: int, now_ns: int) -> None:
@@ -370,121 +316,15 @@ class Malleable(Planner):
         if job is None:
             return
         found = self.lending.candidates(job, self._planned.runs, now_ns)
-        lender = next(iter(self._steady(found, now_ns)), None)
+        lender = next(iter(self.exchange.steady(found, now_ns)), None)
         if lender is not None:
             self.lending.suspend(lender, job)
             self.counts.suspensions += 1
 
-    def _harvest(self, missing: int, to: JobId, least: int, now_ns: int) -> bool:
-        """Removes ``missing`` nodes from running jobs, or none; returns whether it did. to:
-        the job that gets them. least: its minimum."""
-        taken = self._find(missing, now_ns)
-        if taken is None:
-            return False
-        self._take(taken, to, least)
-        return True
-
-    def _slack(self) -> int:
-        """Returns the number of nodes that running jobs have beyond their minimum."""
-        return sum(max(0, job.size - job.minimum) for job in self.running.values())
-
-    def _find(self, missing: int, now_ns: int) -> Taken | None:
-        """Returns the running jobs that can give ``missing`` nodes; None if they cannot."""
-        harvest = self.sizes.harvest
-        if harvest is NEVER:
-            return None
-        self.counts.requests += 1
-        if self._slack() < missing:
-            return None
-        victims = self._victims(missing, now_ns)
-        amounts = (
-            take_surplus_first(harvest.take, victims, missing)
-            if self._prefers
-            else harvest.take(victims, missing)
-        )
-        if sum(amounts) < missing:
-            return None
-        least_benefit = self.sizes.control.least_benefit
-        if least_benefit:
-            worth = harvest_benefit(self.running.values(), victims, amounts, now_ns)
-            if worth < least_benefit:
-                return None
-        return [pair for pair in zip(victims, amounts, strict=True) if pair[1]]
-
-    def _take_surplus(self, job: Job, now_ns: int) -> None:
-        """Takes the surplus of running jobs for a job that starts with less than it
-        prefers."""
-        prefers, free = preferred_nodes(job), self._planned.free
-        if not self._prefers or self.sizes.harvest is NEVER or prefers <= free:
-            return
-        victims = [run for run in self._victims(prefers - free, now_ns) if run.surplus]
-        amounts = take_surplus(victims, prefers - free)
-        for run, amount in zip(victims, amounts, strict=True):
-            if amount:
-                cause = Cause(-amount, Why.SURPLUS, prefers, job.number, free)
-                self._planned.change(run, cause)
-
-    def _take(self, taken: Taken, to: JobId, least: int) -> None:
-        """Harvests running jobs for another job, whose minimum is ``least``."""
-        free = self._planned.free
-        for job, amount in taken:
-            self._planned.change(job, Cause(-amount, Why.HARVEST, least, to, free))
-        self.counts.harvests += 1
-
-    def _victims(self, missing: int, now_ns: int) -> Sequence[ResizableRun]:
-        """Returns the jobs to harvest for ``missing`` nodes. Averages cover all running
-        jobs."""
-        control = self.sizes.control
-        limit, protected_ns = control.harvest_limit, control.protected_ns
-        jobs = self.sizes.harvest.victims(list(self.running.values()), now_ns)
-        if protected_ns:
-            jobs = [job for job in jobs if job.age_ns(now_ns) >= protected_ns]
-        if limit is not None:
-            jobs = [job for job in jobs if job.harvests < limit]
-        if not self._whole:
-            awaits_nodes = self.elastic.awaits_nodes
-            jobs = [job for job in jobs if not awaits_nodes(job.job.number)]
-        if self._outside:
-            jobs = [job for job in jobs if job.size >= job.minimum]
-        return self._steady(jobs, now_ns)
-
     def _give(self, jobs: Sequence[ResizableRun], now_ns: int) -> None:
         """Gives free nodes to these jobs, which have less than their ideal; while others
         wait, no more than they prefer."""
-        short = self._steady(jobs, now_ns) if self._planned.free else []
-        if not self._prefers:
-            self._give_in_turn(short, now_ns)
-            return
-        below = [run for run in short if run.size < run.preferred]
-        self._give_in_turn(below, now_ns, preferred=True)
-        if self._first() is None:
-            short = [run for run in short if run.preferred <= run.size < run.ideal]
-            self._give_in_turn(short, now_ns)
-
-    def _give_in_turn(
-        self, short: Sequence[ResizableRun], now_ns: int, *, preferred: bool = False
-    ) -> None:
-        """Gives free nodes to the first choice of these jobs, then to the rest."""
-        if not short or not self._planned.free:
-            return
-        first = self.sizes.harvest.receivers(short, now_ns)
-        self._give_to(first, now_ns, preferred=preferred)
-        if self._planned.free and len(first) < len(short):
-            chosen = set(map(id, first))
-            rest = [job for job in short if id(job) not in chosen]
-            self._give_to(rest, now_ns, preferred=preferred)
-
-    def _give_to(
-        self, receivers: Sequence[ResizableRun], now_ns: int, *, preferred: bool
-    ) -> None:
-        """Gives free nodes to these jobs, up to their ideal or their preferred size, unless
-        a gift is not worth its cost."""
-        harvest, least = self.sizes.harvest, self.sizes.control.least_benefit
-        give = partial(give_up_to_preferred, harvest.give) if preferred else harvest.give
-        gifts = worthy_gifts(give, receivers, self._planned.free, least, now_ns)
-        for job, amount in gifts:
-            if amount:
-                self._planned.change(job, Cause(amount, Why.GIFT))
+        self.exchange.give(jobs, now_ns, beyond=self._first() is None)
 
     def _settle(self, now_ns: int) -> Offers:
         """Yields the changes of the plan: first shrink, then start, then grow. The first
@@ -508,8 +348,8 @@ class Malleable(Planner):
     def _next_ns(self) -> int | None:
         """Returns when the next change is late, or when a job may change again."""
         if not self.elastic.changes:
-            return self._again_ns
-        times = [self._again_ns] if self._again_ns is not None else []
+            return self.exchange.again_ns
+        times = [self.exchange.again_ns] if self.exchange.again_ns is not None else []
         for number, change in self.elastic.changes.items():
             counted = not (change.given_up or self.running[number].ending)
             if change.by_ns is not None and counted:

@@ -33,7 +33,8 @@ from typing import NamedTuple
 from cosched.core.cluster.queue.job import Job
 from cosched.core.cluster.queue.order import Order
 from cosched.core.cluster.queue.places.place import Place
-from cosched.core.cluster.queue.plans.malleable import Malleable, Taken
+from cosched.core.cluster.queue.plans.exchange import Taken
+from cosched.core.cluster.queue.plans.malleable import Malleable
 from cosched.core.cluster.queue.sizes.causes import Cause, Why
 from cosched.core.cluster.queue.sizes.malleable_job import (
     least_nodes,
@@ -92,10 +93,10 @@ class MalleableEasy(Malleable):
         self._reach_degree(now_ns)
         head = self._first()
         if head is None:
-            super()._reach_minima(self._steady(self._lacking(), now_ns), now_ns)
+            super()._reach_minima(self.exchange.steady(self._lacking(), now_ns), now_ns)
             return
         shadow_ns = self._reserve(head, now_ns)
-        for run in self._steady(self._lacking(), now_ns):
+        for run in self.exchange.steady(self._lacking(), now_ns):
             self._try_change(run, Why.MINIMUM, run.minimum, shadow_ns, now_ns)
         self._backfill(head, shadow_ns, now_ns)
 
@@ -108,7 +109,7 @@ class MalleableEasy(Malleable):
         return [
             run
             for number, run in self.running.items()
-            if number in self._outside and run.size < run.minimum
+            if number in self.exchange.outside and run.size < run.minimum
         ]
 
     # --- what is expected -----------------------------------------------------------------
@@ -170,7 +171,7 @@ class MalleableEasy(Malleable):
 
     def _backfill(self, head: Job, shadow_ns: int, now_ns: int) -> None:
         """Starts jobs behind the reserved one that do not delay it."""
-        most = self._planned.free + self._slack()
+        most = self._planned.free + self.exchange.slack()
         for job in list(self.waiting.jobs):
             least = least_nodes(job)
             if job is head or least > most:
@@ -182,7 +183,7 @@ class MalleableEasy(Malleable):
             needed = least if late else 0
             taken: Taken | None = []
             if needed <= self._extra and least > self._planned.free:
-                taken = self._find(least - self._planned.free, now_ns)
+                taken = self.exchange.find(least - self._planned.free, now_ns)
             if taken is None:
                 continue
             needed += sum(
@@ -193,10 +194,10 @@ class MalleableEasy(Malleable):
                 continue
             self._extra -= needed
             if taken:
-                self._take(taken, job.number, least)
+                self.exchange.take(taken, job.number, least)
             self._start(job, size, now_ns)
             self.counts.backfilled += 1
-            most = self._planned.free + self._slack()
+            most = self._planned.free + self.exchange.slack()
             if not most:
                 break
 
@@ -221,12 +222,6 @@ class MalleableEasy(Malleable):
         if more > 0 and self._needs(run, more, shadow_ns, now_ns) <= self._extra:
             self._extra -= self._needs(run, more, shadow_ns, now_ns)
             self._planned.change(run, Cause(more, why, size))
-
-    def _victims(self, missing: int, now_ns: int) -> Sequence[ResizableRun]:
-        victims = super()._victims(missing, now_ns)
-        willing = [run for run in victims if not run.refuses]
-        slack = sum(run.size - run.minimum for run in willing)
-        return willing if slack >= missing else victims
 
     def _give(self, jobs: Sequence[ResizableRun], now_ns: int) -> None:
         if self.reservation is None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TypeAlias
 
 from cosched.core.cluster.queue.job import Job, JobId
@@ -33,6 +33,12 @@ class Counts:
     overruns: int = 0  #: running jobs that exceeded their expected end
     reservations_moved_up: int = 0  #: into a gap after an early end
     plans_made_again: int = 0  #: by conservative backfill
+
+    def go_on_from(self, before: Counts) -> None:
+        """Takes over the counts of the plan that this one replaces."""
+        for field in fields(before):
+            if hasattr(self, field.name):
+                setattr(self, field.name, getattr(before, field.name))
 
 
 #: Yields the offered jobs, each with its spot.
