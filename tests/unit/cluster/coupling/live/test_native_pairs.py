@@ -272,11 +272,11 @@ def test_each_other_domain_has_its_state_and_its_jobs(tmp_path):
     async def scenario(al, be):
         assert about(al) == ("be", "unknown", 0, 0)
         be.crash()
-        a = al.submit("mate=g@be")
+        a = al.submit("mate=g@be", run_s=1)
         assert about(al) == ("be", "up", 1, 0)
         await until(lambda: about(al) == ("be", "down", 1, 0), "be is not down")
         be.start()
-        b = be.submit("mate=g@al", run_s=0.3)
+        b = be.submit("mate=g@al", run_s=1)
         await until(lambda: about(al) == ("be", "up", 0, 1), "no pair")
         await over((al, a), (be, b))
         assert about(al) == ("be", "up", 0, 0)
