@@ -28,7 +28,7 @@ class Idleness:
         self._since_ns = time.monotonic_ns()
 
     def is_over(self) -> bool:
-        """Returns whether the daemons have been idle for so long that they end."""
+        """Returns whether the daemons have been idle long enough to end."""
         if self._is_needed():
             self.note_activity()
         return time.monotonic_ns() - self._since_ns > PRIVATE_LINGER_NS

@@ -188,8 +188,8 @@ class Exchange:
         ]
 
     def give(self, jobs: Sequence[ResizableRun], now_ns: int, *, beyond: bool) -> None:
-        """Gives free nodes to jobs that have less than their ideal. beyond: also more than
-        they prefer."""
+        """Gives free nodes to jobs below their ideal. beyond: also more nodes than a job
+        prefers."""
         short = self.steady(jobs, now_ns) if self._planned.free else []
         if not self.prefers:
             self._give_in_turn(short, now_ns)
