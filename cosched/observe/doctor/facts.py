@@ -84,6 +84,9 @@ class NodeFacts:
     python: str  #: the version of Python that runs cosched
     kernel: str  #: the kernel's release
     cgroup: int  #: the version of cgroups that has the cpu controller: 2 or 1; 0: none
+    #: Where cgroup2 is mounted, if the kernel moves tasks slowly; empty: it does not, or
+    #: nothing is known of it.
+    slow_moves: str = ""
     clock: Clock  #: the kernel's view of the clock
     run_dir: str  #: the path of the run directory
     #: Why the run directory cannot be used; empty if it is in order.

@@ -33,6 +33,8 @@ UNIT = "cosched.service"
 _SYSTEMD_S = 10.0
 _COMPILER_S = 30.0
 _SHM = Path("/dev/shm")
+#: The option of cgroup2 with which tasks move without a wait for all CPUs (Linux 6.0).
+_QUICK_MOVES = "favordynmods"
 
 
 def gather_health(paths: NodePaths, root: Path = proc.ROOT) -> NodeFacts:
@@ -61,6 +63,7 @@ def _base(paths: NodePaths, root: Path) -> dict[str, Any]:
         "python": platform.python_version(),
         "kernel": os.uname().release,
         "cgroup": _cgroup(root),
+        "slow_moves": _slow_moves(root),
         "clock": Clock(synchronised=error_s is not None, error_s=error_s),
         "run_dir": str(paths.run_dir),
         "run_dir_problem": _run_dir_problem(paths),
@@ -128,6 +131,17 @@ def _cgroup(root: Path) -> int:
             controllers = proc.read_text(point / "cgroup.controllers") or ""
             found = 2 if "cpu" in controllers.split() else found
     return found
+
+
+def _slow_moves(root: Path) -> str:
+    """Returns where cgroup2 is mounted without ``favordynmods``; empty: nowhere.
+
+    The option holds for version 1, too: the kernel has one lock for all hierarchies."""
+    mounts = parse_mountinfo(proc.read_text(root / "proc/self/mountinfo") or "")
+    own = [mount for mount in mounts if mount.fstype == "cgroup2"]
+    if any(_QUICK_MOVES in mount.super_options for mount in own):
+        return ""
+    return own[0].point if own else ""
 
 
 def _run_dir_problem(paths: NodePaths) -> str:

@@ -129,6 +129,32 @@ def test_a_users_own_machine_needs_no_daemons(site, unit, level):
     assert ("unit" in found) is (level is Level.PROBLEM)
 
 
+def test_slow_moves_are_no_finding_where_nothing_can_be_done():
+    slow = replace(NODE, slow_moves="/sys/fs/cgroup")
+    assert not bad(check_node(replace(slow, kernel="5.10.0-30-amd64")))
+    assert not bad(check_node(slow, personal=True))
+
+
+@pytest.mark.parametrize(
+    ("mounts", "point"),
+    [
+        ([("cgroup", "cpu", "rw,cpu"), ("cgroup2", "unified", "rw")], "unified"),
+        ([("cgroup2", "", "rw,nsdelegate,memory_recursiveprot")], ""),
+        ([("cgroup2", "", "rw,nsdelegate,favordynmods")], None),
+        ([("cgroup", "cpu", "rw,cpu")], None),
+    ],
+)
+def test_mount_options_say_whether_tasks_move_slowly(tmp_path, mounts, point):
+    lines = [
+        f"3{number} 24 0:2{number} / /sys/fs/cgroup/{name} rw - {kind} {kind} {options}"
+        for number, (kind, name, options) in enumerate(mounts)
+    ]
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/mountinfo").write_text("\n".join(lines) + "\n")
+    found = gather_health(NodePaths(tmp_path / "run", "n1"), tmp_path).slow_moves
+    assert found == ("" if point is None else f"/sys/fs/cgroup/{point}")
+
+
 def test_good_node_has_only_good_findings():
     findings = list(check_node(NODE))
     assert len(findings) >= 8
@@ -141,6 +167,7 @@ def test_good_node_has_only_good_findings():
     [
         ({"kernel": "4.18.0-553.el8"}, "kernel", "problem", "needs Linux 5.3"),
         ({"cgroup": 0}, "cgroups", "warning", "mount cgroup2"),
+        ({"slow_moves": "/sys/fs/cgroup"}, "cgroups", "note", "favordynmods /sys/fs/cgroup"),
         (
             {"daemon": None, "no_daemon": "none is up"},
             "daemons",

@@ -13,6 +13,8 @@ from cosched.observe.doctor.findings import Finding, good, note, problem, warnin
 
 #: pidfds.
 KERNEL_LEAST = (5, 3)
+#: The mount option favordynmods.
+QUICK_MOVES_LEAST = (6, 0)
 #: Regions of jobs are small; their tasks' MPI is not.
 SHM_LEAST_BYTES = 64 << 20
 RUN_DIR_LEAST_BYTES = 64 << 20
@@ -38,7 +40,7 @@ def _check_surroundings(facts: NodeFacts) -> Iterator[Finding]:
 def check_node(facts: NodeFacts, *, personal: bool = False) -> Iterator[Finding]:
     """Yields the findings about a node by itself. personal: it is a user's own machine."""
     yield _check_kernel(facts)
-    yield _check_cgroups(facts)
+    yield from _check_cgroups(facts, personal=personal)
     if personal and facts.daemon is None:
         yield note(
             "daemons",
@@ -54,12 +56,16 @@ def check_node(facts: NodeFacts, *, personal: bool = False) -> Iterator[Finding]
     yield from _check_mpis(facts)
 
 
-def _check_kernel(facts: NodeFacts) -> Finding:
+def _release(facts: NodeFacts) -> tuple[int, ...]:
+    """Returns the first two numbers of the kernel's release; none if it has others."""
     found = re.match(r"(\d{1,9})\.(\d{1,9})", facts.kernel, re.ASCII)
-    numbers = (
+    return tuple(
         [] if found is None else [parse_integer(n, "", 0, 10**9) for n in found.groups()]
     )
-    if tuple(numbers) < KERNEL_LEAST:
+
+
+def _check_kernel(facts: NodeFacts) -> Finding:
+    if _release(facts) < KERNEL_LEAST:
         return problem(
             "kernel",
             f"Linux {facts.kernel} has no pidfds",
@@ -68,14 +74,22 @@ def _check_kernel(facts: NodeFacts) -> Finding:
     return good("kernel", f"Linux {facts.kernel}, Python {facts.python}")
 
 
-def _check_cgroups(facts: NodeFacts) -> Finding:
-    if facts.cgroup:
-        return good("cgroups", f"version {facts.cgroup} with the cpu controller")
-    return warning(
-        "cgroups",
-        "no cpu controller is mounted, so jobs are stopped and continued instead",
-        "mount cgroup2 at /sys/fs/cgroup, or boot with systemd.unified_cgroup_hierarchy=1",
-    )
+def _check_cgroups(facts: NodeFacts, *, personal: bool) -> Iterator[Finding]:
+    if not facts.cgroup:
+        yield warning(
+            "cgroups",
+            "no cpu controller is mounted, so jobs are stopped and continued instead",
+            "mount cgroup2 at /sys/fs/cgroup, or boot with "
+            "systemd.unified_cgroup_hierarchy=1",
+        )
+        return
+    yield good("cgroups", f"version {facts.cgroup} with the cpu controller")
+    if facts.slow_moves and not personal and _release(facts) >= QUICK_MOVES_LEAST:
+        yield note(
+            "cgroups",
+            "the kernel takes 5 to 20 ms to move the first task of a job to its group",
+            f"mount -o remount,favordynmods {facts.slow_moves}: below 1 ms (cluster.md)",
+        )
 
 
 def _check_daemon(facts: NodeFacts) -> Iterator[Finding]:
