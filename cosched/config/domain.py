@@ -14,7 +14,7 @@ from cosched.config.symbiosis import SymbiosisSettings
 from cosched.core.cluster.queue.plans.conservative import Conservative
 from cosched.core.cluster.queue.plans.easy import Easy
 from cosched.core.cluster.queue.policies import POLICIES, Policy
-from cosched.core.cluster.queue.sizes.harvest import HARVESTS, LOW_IMPACT
+from cosched.core.cluster.queue.sizes.harvest_policies import HARVESTS, LOW_IMPACT
 from cosched.core.cluster.queue.sizes.settings import (
     MOLDABLE,
     Control,

@@ -27,7 +27,7 @@ CARRIER_POLL_S = 0.005
 _ETHERNET = "eth0"
 #: The bytes that a link of the lab sends at once, and the longest wait of a packet.
 BURST_BYTES = 256 << 10
-LATENCY_S = 0.05
+LONGEST_QUEUE_S = 0.05
 #: The handle of a node's first queueing discipline, 1: in tc's notation.
 _HANDLE = 0x10000
 
@@ -44,7 +44,7 @@ class Bucket:
 def bucket_of(rate: int) -> Bucket:
     """Returns the bucket of a link of the lab. rate: bits a second."""
     a_second = rate // 8
-    return Bucket(a_second, BURST_BYTES, BURST_BYTES + int(a_second * LATENCY_S))
+    return Bucket(a_second, BURST_BYTES, BURST_BYTES + int(a_second * LONGEST_QUEUE_S))
 
 
 def join_nodes(fabric_pid: int, nodes: Sequence[NodeRecord], network: IPv4Network) -> None:

@@ -24,7 +24,7 @@ from typing import Any
 from mpi4py import MPI as mpi
 
 from mpi_shim.wrapper import comms
-from mpi_shim.wrapper.collectives import nonblocking
+from mpi_shim.wrapper.collectives import by_nonblocking
 from mpi_shim.wrapper.collectives import shadow as shadow_collectives
 from mpi_shim.wrapper.comms import PREDEFINED, constant
 from mpi_shim.wrapper.messages.attached_buffer import (
@@ -51,7 +51,7 @@ def build_module(environment: Environment) -> ModuleType:
     if task.shadow:
         shadow_collectives.install()
     if environment.nonblocking_collectives:
-        nonblocking.install()
+        by_nonblocking.install()
 
     module = ModuleType(NAME, "mpi4py.MPI, its messages carrying the task's status.")
     module.__package__ = "mpi_shim"

@@ -32,7 +32,7 @@ REFUSED = {"couple", "coupled", "gate", "gates", "places"} | {
     *("runs", "waits", "window"),
 }
 #: Files whose folder says the sense of the word.
-PLAIN = ("cosched/observe/why/places.py", "cosched/core/cluster/queue/places/")
+PLAIN = ("cosched/core/cluster/queue/places/",)
 #: Names of files that one file may import from two folders: the folder names the subject.
 FOLDER_TELLS = {
     "admission": "of the node's decisions, and of its daemon",

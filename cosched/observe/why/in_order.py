@@ -11,7 +11,7 @@ from cosched.core.node.messages import Cause, Mode
 from cosched.core.node.prospect import Prospect, Reason
 from cosched.core.node.settings import LEAST_SHARE
 from cosched.core.units import NS_PER_S
-from cosched.observe.why.places import in_words, span
+from cosched.observe.why.positions import in_words, span
 from cosched.observe.why.rivals import names, s_of
 
 Status = Mapping[str, Any]

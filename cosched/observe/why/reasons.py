@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from cosched.core.node.messages import Cause, Mode, Refusal
 from cosched.core.trace.story import ENDED, Note
-from cosched.observe.why.places import in_words
+from cosched.observe.why.positions import in_words
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from types import MappingProxyType
 from cosched.core.cluster.queue.plans.easy import Easy
 from cosched.core.cluster.queue.plans.exchange import SizeCounts
 from cosched.core.cluster.queue.plans.planner import InOrder
-from cosched.core.cluster.queue.sizes.harvest import EVEN, HARVESTS, LOW_IMPACT
+from cosched.core.cluster.queue.sizes.harvest_policies import EVEN, HARVESTS, LOW_IMPACT
 from cosched.core.cluster.queue.sizes.malleable_job import MalleableJob
 from cosched.core.cluster.queue.sizes.settings import (
     MOLDABLE,

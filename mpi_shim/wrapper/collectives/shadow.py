@@ -2,7 +2,7 @@
 
 A task that enters one sends its status to the ranks that the call may wait for. The end of
 the call counts as an arrival from any of them. The calls themselves stay what they are:
-mpi4py's own or those of nonblocking.py.
+mpi4py's own or those of by_nonblocking.py.
 
 Limits: a blocking call does not show when the others came; one that took longer than
 WAITED_NS counts as an arrival. Making communicators and windows, and one-sided calls, send

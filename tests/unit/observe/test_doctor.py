@@ -167,7 +167,12 @@ def test_good_node_has_only_good_findings():
     [
         ({"kernel": "4.18.0-553.el8"}, "kernel", "problem", "needs Linux 5.3"),
         ({"cgroup": 0}, "cgroups", "warning", "mount cgroup2"),
-        ({"slow_moves": "/sys/fs/cgroup"}, "cgroups", "note", "favordynmods /sys/fs/cgroup"),
+        (
+            {"slow_moves": "/sys/fs/cgroup"},
+            "cgroups",
+            "note",
+            "favordynmods /sys/fs/cgroup",
+        ),
         (
             {"daemon": None, "no_daemon": "none is up"},
             "daemons",

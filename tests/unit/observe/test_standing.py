@@ -6,7 +6,7 @@ import pytest
 
 from cosched.core.trace.story import Note
 from cosched.core.units import NS_PER_S
-from cosched.observe.why.places import span
+from cosched.observe.why.positions import span
 from cosched.observe.why.reasons import Explained
 from cosched.observe.why.standing import last_change_wall_ns, standing
 

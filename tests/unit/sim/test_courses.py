@@ -14,7 +14,7 @@ from cosched.core.cluster.queue.plans.planner import InOrder
 from cosched.core.cluster.queue.policies import Policy
 from cosched.core.cluster.queue.queue_events import Sensed, SizeWanted
 from cosched.core.cluster.queue.sizes.execution import linear, parabolic
-from cosched.core.cluster.queue.sizes.harvest import EVEN
+from cosched.core.cluster.queue.sizes.harvest_policies import EVEN
 from cosched.core.cluster.queue.sizes.malleable_job import MalleableJob
 from cosched.core.cluster.queue.sizes.settings import Distribution, SizePolicy
 from cosched.core.errors import CoschedError

@@ -5,7 +5,7 @@ import pytest
 from cosched.config.domain import ChangeSettings, QueueSettings, parse_config, write_config
 from cosched.core.cluster.queue.places.elastic import Elastic
 from cosched.core.cluster.queue.plans.malleable_easy import MalleableEasy
-from cosched.core.cluster.queue.sizes.harvest import EVEN
+from cosched.core.cluster.queue.sizes.harvest_policies import EVEN
 from cosched.core.cluster.queue.sizes.settings import MOLDABLE, Control, Distribution
 from cosched.core.cluster.queue.sizes.suspension import Suspension
 from cosched.core.config.mistakes import Invalid

@@ -21,7 +21,7 @@ from cosched.core.cluster.queue.queue_events import (
     WakeAt,
 )
 from cosched.core.cluster.queue.sizes.execution import AdaptationCost, linear, parabolic
-from cosched.core.cluster.queue.sizes.harvest import EVEN, HARVESTS, LOW_IMPACT
+from cosched.core.cluster.queue.sizes.harvest_policies import EVEN, HARVESTS, LOW_IMPACT
 from cosched.core.cluster.queue.sizes.malleable_job import MalleableJob
 from cosched.core.cluster.queue.sizes.settings import Control, Distribution, SizePolicy
 from cosched.sim.malleable.driver import MalleableDomain

@@ -28,7 +28,7 @@ from cosched.core.cluster.queue.queue_events import (
     WakeAt,
 )
 from cosched.core.cluster.queue.sizes.execution import FREE
-from cosched.core.cluster.queue.sizes.harvest import EVEN, LOW_IMPACT
+from cosched.core.cluster.queue.sizes.harvest_policies import EVEN, LOW_IMPACT
 from cosched.core.cluster.queue.sizes.malleable_job import MalleableJob
 from cosched.core.cluster.queue.sizes.settings import (
     MOLDABLE,

@@ -20,7 +20,7 @@ from cosched.core.cluster.queue.queue_events import (
     SettingsChanged,
 )
 from cosched.core.cluster.queue.sizes.benefit import gift_benefit, harvest_benefit
-from cosched.core.cluster.queue.sizes.division import (
+from cosched.core.cluster.queue.sizes.dealing import (
     divide_evenly,
     give_evenly,
     give_most_impact,
@@ -28,7 +28,7 @@ from cosched.core.cluster.queue.sizes.division import (
     take_least_impact,
 )
 from cosched.core.cluster.queue.sizes.execution import AdaptationCost, linear, parabolic
-from cosched.core.cluster.queue.sizes.harvest import (
+from cosched.core.cluster.queue.sizes.harvest_policies import (
     EVEN,
     FAIR,
     HARVESTS,

@@ -15,7 +15,7 @@ from cosched.core.cluster.queue.places.elastic import Elastic
 from cosched.core.cluster.queue.plans.easy import Easy
 from cosched.core.cluster.queue.policies import Policy
 from cosched.core.cluster.queue.queue_events import Ticked
-from cosched.core.cluster.queue.sizes.harvest import EVEN, FAIR, LOW_IMPACT
+from cosched.core.cluster.queue.sizes.harvest_policies import EVEN, FAIR, LOW_IMPACT
 from cosched.core.cluster.queue.sizes.malleable_job import MalleableJob
 from cosched.core.cluster.queue.sizes.settings import Control, Distribution, SizePolicy
 from cosched.core.errors import CoschedError

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from msgspec.structs import replace
 
 from cosched.core.cluster.queue.sizes.execution import FREE
-from cosched.core.cluster.queue.sizes.harvest import EVEN, LOW_IMPACT, NEVER
+from cosched.core.cluster.queue.sizes.harvest_policies import EVEN, LOW_IMPACT, NEVER
 from cosched.core.cluster.queue.sizes.settings import Distribution, SizePolicy
 from cosched.sim.malleable.policies import run_stream
 from tests.unit.cluster.malleable.malleable_streams import (

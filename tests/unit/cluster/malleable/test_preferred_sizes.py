@@ -18,8 +18,8 @@ from cosched.core.cluster.queue.queue_events import (
     StartJob,
     Ticked,
 )
-from cosched.core.cluster.queue.sizes.division import take_evenly, take_least_impact
-from cosched.core.cluster.queue.sizes.harvest import EVEN, LOW_IMPACT, NEVER
+from cosched.core.cluster.queue.sizes.dealing import take_evenly, take_least_impact
+from cosched.core.cluster.queue.sizes.harvest_policies import EVEN, LOW_IMPACT, NEVER
 from cosched.core.cluster.queue.sizes.malleable_job import MalleableJob, preferred_nodes
 from cosched.core.cluster.queue.sizes.preferred import take_surplus_first
 from cosched.core.cluster.queue.sizes.resizable_run import ResizableRun

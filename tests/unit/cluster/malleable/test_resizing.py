@@ -43,7 +43,7 @@ from cosched.core.cluster.queue.queue_events import (
 )
 from cosched.core.cluster.queue.sizes.execution import linear
 from cosched.core.cluster.queue.sizes.fit import FittedExecution, fit
-from cosched.core.cluster.queue.sizes.harvest import EVEN, NEVER
+from cosched.core.cluster.queue.sizes.harvest_policies import EVEN, NEVER
 from cosched.core.cluster.queue.sizes.malleable_job import MalleableJob
 from cosched.core.cluster.queue.sizes.resizable_run import (
     WISH_PAUSE_NS,

@@ -54,7 +54,7 @@ from cosched.core.cluster.queue.queue_events import (
     WakeAt,
     WithdrawResize,
 )
-from cosched.core.cluster.queue.sizes.harvest import HARVESTS
+from cosched.core.cluster.queue.sizes.harvest_policies import HARVESTS
 from cosched.core.cluster.queue.sizes.malleable_job import MalleableJob, least_nodes
 from cosched.core.cluster.queue.sizes.settings import Control, Distribution, SizePolicy
 from cosched.core.cluster.queue.sizes.suspension import Suspended, Suspension

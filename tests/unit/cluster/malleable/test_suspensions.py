@@ -34,7 +34,7 @@ from cosched.core.cluster.queue.queue_events import (
     WakeAt,
     Why,
 )
-from cosched.core.cluster.queue.sizes.harvest import EVEN, HARVESTS, NEVER
+from cosched.core.cluster.queue.sizes.harvest_policies import EVEN, HARVESTS, NEVER
 from cosched.core.cluster.queue.sizes.malleable_job import MalleableJob
 from cosched.core.cluster.queue.sizes.settings import (
     MOLDABLE,

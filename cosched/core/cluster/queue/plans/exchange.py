@@ -18,7 +18,7 @@ from cosched.core.cluster.queue.plans.planned_changes import PlannedChanges
 from cosched.core.cluster.queue.plans.planner import Counts
 from cosched.core.cluster.queue.sizes.benefit import harvest_benefit, worthy_gifts
 from cosched.core.cluster.queue.sizes.causes import Cause, Why
-from cosched.core.cluster.queue.sizes.harvest import NEVER
+from cosched.core.cluster.queue.sizes.harvest_policies import NEVER
 from cosched.core.cluster.queue.sizes.malleable_job import preferred_nodes
 from cosched.core.cluster.queue.sizes.preferred import (
     give_up_to_preferred,

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from cosched.core.cluster.queue.sizes.division import Amounts
-from cosched.core.cluster.queue.sizes.harvest import Deal
+from cosched.core.cluster.queue.sizes.dealing import Amounts
+from cosched.core.cluster.queue.sizes.harvest_policies import Deal
 from cosched.core.cluster.queue.sizes.resizable_run import ResizableRun
 
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cosched.core.cluster.queue.sizes.division import Amounts, Bounds, divide_evenly
-from cosched.core.cluster.queue.sizes.harvest import Deal
+from cosched.core.cluster.queue.sizes.dealing import Amounts, Bounds, divide_evenly
+from cosched.core.cluster.queue.sizes.harvest_policies import Deal
 from cosched.core.cluster.queue.sizes.resizable_run import ResizableRun
 
 

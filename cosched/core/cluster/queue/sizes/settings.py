@@ -5,7 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from cosched.core.cluster.queue.sizes.harvest import EVEN, LOW_IMPACT, NEVER, Harvest
+from cosched.core.cluster.queue.sizes.harvest_policies import (
+    EVEN,
+    LOW_IMPACT,
+    NEVER,
+    Harvest,
+)
 from cosched.core.cluster.queue.sizes.suspension import Suspension
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TypeAlias
 
-from cosched.core.cluster.queue.sizes.division import (
+from cosched.core.cluster.queue.sizes.dealing import (
     Amounts,
     Sized,
     give_evenly,
