@@ -2,7 +2,7 @@
 
 No status travels in them. ``Win.Wait`` and the requests of Rput, Rget and the like are
 tested with pauses in between. With COSCHED_COLLECTIVES=nonblocking, fences and calls that
-make or free a window wait at an Ibarrier first (see collectives/by_nonblocking.py). For that a
+make or free a window wait at an Ibarrier first (collectives/by_nonblocking.py). For that a
 window keeps a communicator.
 
 Limit: MPI has no non-blocking form of Start, Complete, Lock, Unlock and Flush. In these
