@@ -26,6 +26,7 @@ from cosched.jobs.client import Client
 from cosched.jobs.job import Job
 from cosched.rundir.lock import lock_holder
 from cosched.rundir.paths import NodePaths
+from tests.tools.until_told import build_until_told
 from tests.tools.waiting import pauses
 
 JOBS = 20
@@ -33,24 +34,6 @@ BIN = Path(sys.executable).parent
 WITHIN_S = 240.0
 #: Turns are short, so that each job soon sees that the file is there.
 TURNS = ("--slice", "100ms", "--align", "off", "--order", "age")
-UNTIL_TOLD = """
-#include <mpi.h>
-#include <stdio.h>
-#include <unistd.h>
-int main(int argc, char **argv) {
-    MPI_Init(&argc, &argv);
-    int rank, told = 0, all = 0, rounds = 0;
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    for (; !all; rounds++) {
-        told = access(argv[1], F_OK) == 0;
-        MPI_Allreduce(&told, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
-        usleep(1000);
-    }
-    MPI_Finalize();
-    printf("%d: told\\n", rank);
-    return rounds == 0;
-}
-"""
 
 
 def until(condition, what):
@@ -120,11 +103,7 @@ def machine():
 
 @pytest.fixture
 def program(machine):
-    source = machine.folder / "until_told.c"
-    source.write_text(UNTIL_TOLD)
-    words = [BIN / "mpicc", source, "-o", machine.folder / "until_told"]
-    subprocess.run(words, check=True)
-    return str(machine.folder / "until_told")
+    return build_until_told(BIN / "mpicc", machine.folder)
 
 
 @pytest.mark.skipif(not (BIN / "mpicc").exists(), reason="needs an MPI beside Python")

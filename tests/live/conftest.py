@@ -22,6 +22,7 @@ from cosched.node.lifetime.stop import stop_node
 from cosched.node.sockets.client import request
 from cosched.rundir.lock import lock_holder
 from cosched.rundir.paths import NodePaths
+from tests.tools.node_forks import NodeForks
 from tests.tools.waiting import pauses
 
 TOOLS = Path(__file__).parent.parent / "tools"
@@ -136,6 +137,7 @@ class LiveNode:
     def __init__(self, run_dir, name="node1"):
         self.paths = NodePaths(run_dir, name)
         self.tasks = []
+        self._forks = NodeForks()
 
     def up(
         self,
@@ -145,9 +147,11 @@ class LiveNode:
         private=False,
         options=None,
         start=start_node,
+        by=None,
         **settings,
     ):
-        """``options``: further ones of NodeOptions."""
+        """``options``: further ones of NodeOptions; ``by``: starts the daemons; None: as
+        forks of this process."""
         settings = {"align": "off", "slice": "10s", "gmet": "1ms", **settings}
         return start(
             self.paths,
@@ -159,6 +163,7 @@ class LiveNode:
                 verbose=True,
                 **(options or {}),
             ),
+            by or self._forks,
         )
 
     def down(self):
@@ -216,6 +221,7 @@ class LiveNode:
                 assert select.select([pidfd], [], [], DEADLINE_S)[0]
                 os.close(pidfd)
         stop_node(self.paths)
+        self._forks.close(DEADLINE_S)
         for directory in self.remains():
             if directory.is_dir():
                 for group in [*directory.glob("*/"), directory]:

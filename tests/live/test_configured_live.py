@@ -23,6 +23,7 @@ from cosched.rundir.lock import lock_holder
 from cosched.rundir.paths import NodePaths
 from tests.live.conftest import TOOLS, eventually
 from tests.places import ROOT
+from tests.tools.commands import run_command
 from tests.tools.ports import free_address
 
 pytestmark = pytest.mark.live
@@ -243,11 +244,20 @@ def test_used_address_gets_one_line(node):
 # -- set and top -------------------------------------------------------------------------
 
 
-def cosched(*words, user=None, **environ):
+def environment(**more):
+    """Returns the environment without variables of cosched, and with these."""
     inherited = {k: v for k, v in os.environ.items() if not k.startswith("COSCHED_")}
+    return {**inherited, **more}
+
+
+def cosched(*words):
+    return run_command(*words, env=environment(), cwd=ROOT)
+
+
+def cosched_as(user, *words, **environ):
     return subprocess.run(
         [*as_user(user), sys.executable, "-m", "cosched.cli.main", *words],
-        env={**inherited, **environ},
+        env=environment(**environ),
         cwd=str(ROOT),
         capture_output=True,
         text=True,
@@ -319,10 +329,10 @@ def test_saved_value_counts_from_the_next_start(open_dir):
     os.chown(config, NOBODY, NOBODY)
     environ = {"XDG_CONFIG_HOME": str(config)}
     words = ("--save", "slice=1s", "node.mode=strict", "--run-dir", str(open_dir))
-    saved = cosched("config", "set", *words, user=NOBODY, **environ)
+    saved = cosched_as(NOBODY, "config", "set", *words, **environ)
     assert saved.returncode == 0, saved.stderr
     assert saved.stdout == f"saved in {config}/cosched/config.toml\n"
-    shown = cosched("config", "show", "--json", user=NOBODY, **environ)
+    shown = cosched_as(NOBODY, "config", "show", "--json", **environ)
     values = json.loads(shown.stdout)["values"]
     assert values["node.slice"]["value"] == "1s"
     assert values["node.mode"]["where"] == f"{config}/cosched/config.toml:3"

@@ -20,6 +20,7 @@ from cosched.core.errors import CoschedError, NoDaemon
 from cosched.core.node.settings import Settings
 from cosched.core.units import NS_PER_S
 from cosched.node.heartbeat import INSPECT_NS
+from cosched.node.lifetime.spawn import spawn
 from cosched.node.lifetime.start import restart_node
 from cosched.node.sockets.client import ControlClient, request
 from cosched.rundir.lock import lock_holder
@@ -27,6 +28,7 @@ from cosched.rundir.paths import job_key
 from cosched.shm.region import JobRegion
 from tests.live.conftest import eventually
 from tests.places import ROOT
+from tests.tools.commands import run_command
 
 pytestmark = pytest.mark.live
 
@@ -241,8 +243,10 @@ def test_daemon_without_jobs_hands_nothing_over(node):
 )
 @pytest.mark.parametrize("delay_s", [0, 0.05, 0.2])
 def test_shares_are_restored_whatever_daemons_die(node, order, delay_s):
-    """Also while a timer daemon starts; so the delays are times, not waits for an event."""
-    node.up()
+    """Also while a timer daemon starts; so the delays are times, not waits for an event.
+
+    For the same reason the programs start as they do for users."""
+    node.up(by=spawn)
     tasks = [node.task(name) for name in "ab"]
     first = node.timer_pid
     pids = {"scheduler": node.scheduler_pid, "timer": first}
@@ -377,12 +381,10 @@ def test_unit_keeps_jobs_of_killed_daemons_for_the_next(node, killed):
     eventually(lambda: node.scheduler_pid is None, "the daemon's end")
     unit = (ROOT / "daemons/cosched.service").read_text()
     (command,) = re.findall(r"^ExecStopPost=-\S*/cosched (.*)$", unit, re.MULTILINE)
-    after_the_end = [
-        *(sys.executable, "-m", "cosched.cli.main", *command.split()),
-        *("--run-dir", str(node.paths.run_dir), "--node", node.paths.node),
-    ]
-    said = subprocess.run(after_the_end, capture_output=True, text=True, check=True)
-    assert "run freely" in said.stdout
+    words = [*command.split(), "--run-dir", node.paths.run_dir, "--node", node.paths.node]
+    done = run_command(*words)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "run freely" in done.stdout
     eventually(lambda: all(task.scheduled for task in tasks), "everyone running", 1.0)
     eventually(lambda: len(set(weights(node).values())) <= 1, "equal weights", 1.0)
     node.up()
@@ -390,14 +392,14 @@ def test_unit_keeps_jobs_of_killed_daemons_for_the_next(node, killed):
     eventually(
         lambda: sorted(task.scheduled for task in tasks) == [False, True], "one scheduled"
     )
-    up = subprocess.run(after_the_end, capture_output=True, text=True, check=False)
-    assert "its daemons are up" in up.stderr  # it ends none that live
+    assert "its daemons are up" in run_command(*words).stderr  # it ends none that live
     assert len(node.status()["jobs"]) == 2
     for task in tasks:
         task.kill()
     eventually(lambda: not node.status()["jobs"], "both gone")
     assert node.down()
-    assert subprocess.run(after_the_end, capture_output=True, check=True).stdout
+    done = run_command(*words)
+    assert (done.returncode, bool(done.stdout)) == (0, True)
 
 
 def test_restarted_daemon_keeps_the_order_of_jobs(node):
@@ -508,7 +510,7 @@ def test_down_waits_for_a_starting_daemon(node):
 def test_down_beside_up_leaves_a_whole_node_or_none(node):
     for _ in range(3):
         with ThreadPoolExecutor() as threads:
-            starts = [threads.submit(node.up, private=True) for _ in range(2)]
+            starts = [threads.submit(node.up, private=True, by=spawn) for _ in range(2)]
             downs = [threads.submit(node.down) for _ in range(2)]
         assert all(start.result() for start in starts)
         for down in downs:
@@ -616,7 +618,7 @@ def test_private_daemons_end_with_the_last_lease_and_job(node):
 def test_private_daemons_started_at_once_become_one_pair(node):
     """Two jobs that begin together on a node without daemons: both are coscheduled."""
     with ThreadPoolExecutor() as threads:
-        starts = [threads.submit(node.up, private=True) for _ in range(3)]
+        starts = [threads.submit(node.up, private=True, by=spawn) for _ in range(3)]
         said = sorted(start.result() for start in starts)
     pid = node.scheduler_pid
     assert said.count(f"node node1: its daemons are up already (pid {pid})") == 2

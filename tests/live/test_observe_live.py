@@ -18,6 +18,7 @@ from cosched.observe.timeline.replay import replay
 from cosched.observe.timeline.trace import read_trace
 from cosched.rundir.paths import job_key
 from tests.live.conftest import LiveNode, eventually
+from tests.tools.commands import run_command
 
 pytestmark = pytest.mark.live
 
@@ -26,13 +27,7 @@ STRANGER = 65534
 
 
 def cosched(run_dir, *words):
-    return subprocess.run(
-        [COSCHED, *words, "--run-dir", run_dir],
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
+    return run_command(*words, "--run-dir", run_dir)
 
 
 def answers(run_dir, *words):

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -19,7 +17,7 @@ from cosched.linux import proc
 from cosched.linux.cgroups.cgroupfs import Hierarchy, hierarchies, move, write
 from cosched.rundir.lock import lock_holder
 from tests.live.conftest import LiveNode, eventually
-from tests.places import ROOT
+from tests.tools.commands import run_command
 
 pytestmark = pytest.mark.live
 
@@ -175,9 +173,9 @@ def test_groups_are_given_back_after_a_crash(engine, node, killed):
     eventually(lambda: node.scheduler_pid is None, "the daemon's end")
     if killed == "all":
         assert not engine.standing()
-        free = [sys.executable, "-m", "cosched.cli.main", "down", "--keep-jobs"]
-        place = ["--run-dir", str(node.paths.run_dir), "--node", node.paths.node]
-        subprocess.run([*free, *place], check=True, cwd=ROOT, capture_output=True)
+        place = ["--run-dir", node.paths.run_dir, "--node", node.paths.node]
+        free = run_command("down", "--keep-jobs", *place)
+        assert free.returncode == 0, free.stderr
         assert engine.standing()
     else:
         eventually(engine.standing, "the engine's weights", 2.0)
@@ -249,9 +247,8 @@ def test_vanished_group_and_task_that_leaves_are_one_line_each(engine, node):
 def test_suspended_job_stops_in_place(engine, node):
     node.up()
     tasks, _ = two_jobs(engine)
-    command = [sys.executable, "-m", "cosched.cli.main"]
-    place = ["--run-dir", str(node.paths.run_dir)]
     for word, state in (("suspend", "T"), ("resume", "S")):
-        subprocess.run([*command, word, "a", *place], check=True, cwd=ROOT)
+        done = run_command(word, "a", "--run-dir", node.paths.run_dir)
+        assert done.returncode == 0, done.stderr
         eventually(lambda s=state: proc.state(tasks[0].pid) == s, f"state {state}")
     assert tasks[0].ask("status")

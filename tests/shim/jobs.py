@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.tools.commands import run_command
+
 PROGRAMS = Path(__file__).parent / "programs"
 PATIENCE_S = 120
 #: Open MPI starts more ranks than CPUs only with these.
@@ -58,6 +60,15 @@ def cosched_run(mpi, *words):
     ]
 
 
+def run_ours(mpi, environ, *words):
+    """Runs cosched-run with ``mpi`` in a fork; returns the result with its output."""
+    return run_command(
+        *("--mpi", mpi.mpiexec, *words),
+        module="cosched.cli.run.main",
+        env={**os.environ, **environ},
+    )
+
+
 def launch_on_nodes(mpi, ranks, program, *words):
     """Returns the command line of ranks with $SHIM, alternately on nodes a and b."""
     return mpi.launch("-n", str(ranks), "sh", "-c", ON_NODE, program, *words)
@@ -78,7 +89,11 @@ def run_job(argv, environ, patience_s=PATIENCE_S):
 
 def outcome(argv, environ):
     """Returns the sorted lines that a run printed; the run must succeed."""
-    run = run_job(argv, environ)
+    return printed(run_job(argv, environ))
+
+
+def printed(run):
+    """Returns the sorted lines of a run that ended; it must have succeeded."""
     assert run.returncode == 0, run.stdout[-2000:] + run.stderr[-2000:]
     assert "FAIL" not in run.stderr
     return sorted(run.stdout.splitlines())

@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from tests.shim.jobs import CROWDED, PROGRAMS, cosched_run, outcome
+from tests.shim.jobs import CROWDED, PROGRAMS, printed, run_ours
 
 pytestmark = pytest.mark.mpi_job
 
@@ -46,7 +46,7 @@ def objects(mpi, tmp_path_factory):
 def test_cxx_output_with_interposer_is_the_same(mpi, objects, served, ranks):
     environ = {"COSCHED_RUN_DIR": str(served.run_dir), **CROWDED}
     words = ("-n", str(ranks), objects)
-    plain = outcome(cosched_run(mpi, "--no-shim", *words), environ)
+    plain = printed(run_ours(mpi, environ, "--no-shim", *words))
     assert len(plain) == ranks
     for carrier in ("prefix", "shadow"):
-        assert outcome(cosched_run(mpi, "--carrier", carrier, *words), environ) == plain
+        assert printed(run_ours(mpi, environ, "--carrier", carrier, *words)) == plain

@@ -12,9 +12,10 @@ from tests.shim.jobs import (
     CROWDED,
     PROGRAMS,
     compile_library,
-    cosched_run,
     launch_on_nodes,
     outcome,
+    printed,
+    run_ours,
 )
 
 pytestmark = pytest.mark.mpi_job
@@ -75,10 +76,10 @@ WAYS = (
 def test_uncommitted_type_raises_the_same_errors(mpi, build, served):
     program = ("-n", "2", build("errors"))
     environ = {"COSCHED_RUN_DIR": str(served.run_dir)}
-    plain = outcome(cosched_run(mpi, "--no-shim", *program), environ)
+    plain = printed(run_ours(mpi, environ, "--no-shim", *program))
     assert plain
     for how in WAYS:
-        assert outcome(cosched_run(mpi, *how, *program), environ) == plain, how
+        assert printed(run_ours(mpi, environ, *how, *program)) == plain, how
 
 
 def test_own_error_reaches_error_handler(

@@ -18,10 +18,10 @@ from tests.shim.jobs import (
     CROWDED,
     PROGRAMS,
     compile_program,
-    cosched_run,
     launch_on_nodes,
     outcome,
     run_job,
+    run_ours,
 )
 
 pytestmark = [pytest.mark.mpi_job, pytest.mark.newest_mpi]
@@ -242,9 +242,9 @@ def test_run_without_finalize_leaves_nothing_behind(mpi, build, run_dir, how):
     """The run has its usual exit status, and the daemons end."""
     words = ("-n", "2", build("life"), how)
     environ = {"COSCHED_RUN_DIR": str(run_dir), **CROWDED}
-    plain = run_job(cosched_run(mpi, "--no-shim", *words), environ)
+    plain = run_ours(mpi, environ, "--no-shim", *words)
     for carrier in ("prefix", "shadow"):
-        run = run_job(cosched_run(mpi, "--carrier", carrier, *words), environ)
+        run = run_ours(mpi, environ, "--carrier", carrier, *words)
         assert run.returncode == plain.returncode, (carrier, run.stderr)
         assert "FAIL" not in run.stderr
     socket = NodePaths(run_dir, os.uname().nodename).register_socket

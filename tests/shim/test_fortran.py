@@ -12,7 +12,7 @@ import pytest
 
 from cosched.shm._native import lib
 from tests.fakes import FakeNode
-from tests.shim.jobs import CROWDED, PROGRAMS, cosched_run, launch_on_nodes, outcome
+from tests.shim.jobs import CROWDED, PROGRAMS, launch_on_nodes, outcome, printed, run_ours
 
 pytestmark = pytest.mark.mpi_job
 
@@ -56,11 +56,11 @@ def test_fortran_output_with_interposer_is_the_same(mpi, ring, served):
     """On three ranks; the next test has two, where both neighbours are one rank."""
     environ = {"COSCHED_RUN_DIR": str(served.run_dir), **CROWDED}
     words = ("-n", "3", ring)
-    plain = outcome(cosched_run(mpi, "--no-shim", *words), environ)
+    plain = printed(run_ours(mpi, environ, "--no-shim", *words))
     assert len(counted(plain)) == 3
     for carrier in ("prefix", "none"):
-        run = cosched_run(mpi, "--carrier", carrier, *words)
-        assert outcome(run, environ) == plain, carrier
+        run = run_ours(mpi, environ, "--carrier", carrier, *words)
+        assert printed(run) == plain, carrier
 
 
 def test_fortran_messages_are_counted_and_trapped(

@@ -18,31 +18,13 @@ from cosched.shm._native import lib
 from tests.fakes import eventually
 from tests.places import ROOT
 from tests.shim.jobs import CROWDED, PATIENCE_S
+from tests.tools.until_told import build_until_told
 
 pytestmark = [pytest.mark.mpi_job, pytest.mark.newest_mpi]
 
 #: Builds the tree's reader of the shared memory, in the tree.
 BUILD = "from cosched.shm._build import ffibuilder; ffibuilder.compile()"
 RANKS = 2
-#: Ranks that run until a file is there, so that daemons can be replaced meanwhile.
-UNTIL_TOLD = """
-#include <mpi.h>
-#include <stdio.h>
-#include <unistd.h>
-int main(int argc, char **argv) {
-    MPI_Init(&argc, &argv);
-    int rank, told = 0, all = 0;
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    while (!all) {
-        told = access(argv[1], F_OK) == 0;
-        MPI_Allreduce(&told, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
-        usleep(1000);
-    }
-    printf("%d: told\\n", rank);
-    MPI_Finalize();
-    return 0;
-}
-"""
 
 
 class Version:
@@ -125,12 +107,7 @@ def versions(older_tree, run_dir):
 
 @pytest.fixture
 def program(mpi, tmp_path):
-    source = tmp_path / "until_told.c"
-    source.write_text(UNTIL_TOLD)
-    path = f"{mpi.mpicc.parent}{os.pathsep}{os.environ['PATH']}"
-    words = [mpi.mpicc, source, "-o", tmp_path / "until_told"]
-    subprocess.run(words, check=True, env={**os.environ, "PATH": path})
-    return str(tmp_path / "until_told")
+    return build_until_told(mpi.mpicc, tmp_path)
 
 
 def ended(job):

@@ -12,7 +12,7 @@ import pytest
 
 from cosched.launch.family import Family
 from cosched.rundir.paths import NodePaths
-from tests.shim.jobs import cosched_run, outcome, run_job
+from tests.shim.jobs import cosched_run, printed, run_ours
 
 pytestmark = pytest.mark.mpi_job
 
@@ -28,7 +28,7 @@ def plain_output(mpi, build, tmp_path_factory):
     @functools.cache
     def output(ranks, name, *words):
         program = ("-n", ranks, build(name), *words)
-        return outcome(cosched_run(mpi, "--no-shim", *program), environ)
+        return printed(run_ours(mpi, environ, "--no-shim", *program))
 
     return output
 
@@ -59,8 +59,8 @@ def test_output_with_interposer_is_the_same(
     assert plain
     ranks, name, *words = program
     for carrier in carriers:
-        run = cosched_run(mpi, "--carrier", carrier, "-n", ranks, build(name), *words)
-        assert outcome(run, environ) == plain, carrier
+        run = run_ours(mpi, environ, "--carrier", carrier, "-n", ranks, build(name), *words)
+        assert printed(run) == plain, carrier
 
 
 #: From little of the shim at work to all of it.
@@ -88,16 +88,16 @@ def test_output_with_parts_of_the_shim_is_the_same(
     assert plain or name == "sessions"  # some libraries have no sessions
     # The first way leaves out what the second one adds: the most varied program has both.
     for way in WAYS if (ranks, name) == ("2", "ignored") else WAYS[1:]:
-        run = cosched_run(mpi, *way, "-n", ranks, build(name), *words)
-        assert outcome(run, environ) == plain, way
+        run = run_ours(mpi, environ, *way, "-n", ranks, build(name), *words)
+        assert printed(run) == plain, way
 
 
 @newest_mpi
 def test_freed_sends_keep_no_copies(mpi, build, environ):
     """The sending rank neither receives nor waits, so nothing but sends can free copies."""
     for carrier in ("prefix", "shadow"):
-        run = cosched_run(mpi, "--carrier", carrier, "-n", "2", build("freed"))
-        assert outcome(run, environ) == ["1: 200 came"], carrier
+        run = run_ours(mpi, environ, "--carrier", carrier, "-n", "2", build("freed"))
+        assert printed(run) == ["1: 200 came"], carrier
 
 
 #: Every message uses UCX, as between nodes. An Open MPI without UCX ignores this.
@@ -115,25 +115,25 @@ def test_output_over_ucx_is_the_same(mpi, build, environ):
     old = mpi.family is Family.MPICH and mpi.version.startswith("4")
     tls = "posix,sysv,self" if old else "tcp,self"
     environ = {**environ, **OVER_UCX, "UCX_TLS": tls}
-    plain = outcome(cosched_run(mpi, "--no-shim", *program), environ)
+    plain = printed(run_ours(mpi, environ, "--no-shim", *program))
     assert plain
     for carrier in ("prefix", "shadow"):
-        run = cosched_run(mpi, "--carrier", carrier, *program)
-        assert outcome(run, environ) == plain, carrier
+        run = run_ours(mpi, environ, "--carrier", carrier, *program)
+        assert printed(run) == plain, carrier
 
 
 def test_messages_to_spawned_ranks_carry_no_status(mpi, build, environ):
     """Ranks of MPI_Comm_spawn belong to another job than their parents."""
     program = ("-n", "2", build("spawn"))
-    plain = run_job(cosched_run(mpi, "--no-shim", *program), environ)
+    plain = run_ours(mpi, environ, "--no-shim", *program)
     if plain.returncode != 0:
         error = plain.stderr.strip().partition("\n")[0]
         pytest.skip(f"{mpi.family.title} {mpi.version} cannot spawn here: {error}")
     expected = sorted(plain.stdout.splitlines())
     assert expected
     for carrier, *kind in (("prefix",), ("prefix", "bare"), ("none",)):
-        run = cosched_run(mpi, "--carrier", carrier, *program, *kind)
-        assert outcome(run, environ) == expected, (carrier, kind)
+        run = run_ours(mpi, environ, "--carrier", carrier, *program, *kind)
+        assert printed(run) == expected, (carrier, kind)
 
 
 @newest_mpi
@@ -141,8 +141,8 @@ def test_messages_to_spawned_ranks_carry_no_status(mpi, build, environ):
 def test_output_with_each_wait_policy_is_the_same(mpi, build, environ, plain_output, how):
     ranks, name, *words = STRESS
     for more in ((), ("--waits-only",)):
-        run = cosched_run(mpi, "--wait", how, *more, "-n", ranks, build(name), *words)
-        assert outcome(run, environ) == plain_output(*STRESS), more
+        run = run_ours(mpi, environ, "--wait", how, *more, "-n", ranks, build(name), *words)
+        assert printed(run) == plain_output(*STRESS), more
 
 
 @newest_mpi
@@ -164,8 +164,10 @@ def test_output_while_job_is_switched_is_the_same(mpi, build, run_dir, plain_out
         )
         try:
             ranks, name, *words = STRESS
-            run = cosched_run(mpi, "--carrier", "prefix", "-n", ranks, build(name), *words)
-            assert outcome(run, environ) == plain_output(*STRESS)
+            run = run_ours(
+                mpi, environ, "--carrier", "prefix", "-n", ranks, build(name), *words
+            )
+            assert printed(run) == plain_output(*STRESS)
         finally:
             rival.terminate()
             rival.wait()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import importlib
+import logging
 import os
 import select
 import signal
@@ -63,16 +64,19 @@ def _open_with(given):
 class Daemon:
     """A daemon in a fork of this process, with what subprocess.Popen has for it."""
 
-    def __init__(self, module, *words, log, cwd, alter=None):
-        """log: a file for standard error. Standard output is a pipe. alter: called in the
-        process before the daemon begins, to make it another one."""
+    def __init__(self, module, *words, log, cwd, given=None, kept=(), alter=None):
+        """log: a file for standard error. Standard output is a pipe. given: a descriptor
+        that becomes standard input; None: /dev/null. kept: other descriptors that stay
+        open. alter: called in the process before the daemon begins, to make it another
+        one."""
         argv = [str(importlib.import_module(module).__file__), *map(str, words)]
         read, write = os.pipe()
         self.returncode = None
         self.pid = os.fork()
         if self.pid == 0:
-            streams = (_open_with(None), write, log.fileno())
-            _become(module, argv, streams, cwd=cwd, alter=alter)
+            reading = _open_with(None) if given is None else given
+            streams = (reading, write, log.fileno())
+            _become(module, argv, streams, cwd=cwd, kept=kept, alter=alter)
         os.close(write)
         self.stdout = open(read, "rb")  # noqa: SIM115
         self._pidfd = os.pidfd_open(self.pid)
@@ -101,11 +105,13 @@ class Daemon:
         self.send_signal(signal.SIGKILL)
 
 
-def _become(module, argv, streams, *, cwd=None, env=None, alter=None):
+def _become(module, argv, streams, *, cwd=None, env=None, kept=(), alter=None):
     """Runs in the fork, which must not return."""
     status = 1
     try:
         gc.freeze()  # the pages of these objects stay shared
+        # A handler of pytest would write into the file that gets its descriptor.
+        logging.getLogger().handlers.clear()
         if cwd is not None:
             os.chdir(cwd)
         if env is not None:
@@ -114,6 +120,7 @@ def _become(module, argv, streams, *, cwd=None, env=None, alter=None):
         sys.argv = argv
         sys.modules["__main__"] = sys.modules[module]  # processes of its own begin there
         _use_streams(*streams)
+        _close_others(kept)
         if alter is not None:
             alter()
         sys.modules[module].main()
@@ -133,10 +140,18 @@ def _become(module, argv, streams, *, cwd=None, env=None, alter=None):
 def _use_streams(given, out, err):
     for number, descriptor in enumerate((given, out, err)):
         os.dup2(descriptor, number)
-    os.closerange(3, os.sysconf("SC_OPEN_MAX"))
-    # Its pipe was closed with the others; a pool of processes starts another one.
-    tracker = resource_tracker._resource_tracker
-    tracker._fd = tracker._pid = None
     sys.stdin = sys.__stdin__ = open(0, closefd=False)  # noqa: SIM115
     sys.stdout = sys.__stdout__ = open(1, "w", closefd=False)  # noqa: SIM115
     sys.stderr = sys.__stderr__ = open(2, "w", closefd=False)  # noqa: SIM115
+
+
+def _close_others(kept):
+    """Closes all descriptors but the standard streams and those that are kept."""
+    first = 3
+    for number in sorted(kept):
+        os.closerange(first, number)
+        first = number + 1
+    os.closerange(first, os.sysconf("SC_OPEN_MAX"))
+    # Its pipe was closed with the others; a pool of processes starts another one.
+    tracker = resource_tracker._resource_tracker
+    tracker._fd = tracker._pid = None

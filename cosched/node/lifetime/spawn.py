@@ -86,9 +86,17 @@ def spawn(paths: NodePaths, words: Sequence[str]) -> str:
         )
     finally:
         os.close(write_end)
-    with os.fdopen(read_end) as ready:
+    return read_greeting(paths, read_end, process.kill)
+
+
+def read_greeting(paths: NodePaths, ready_fd: int, kill: Callable[[], None]) -> str:
+    """Returns the greeting of daemons that start; CoschedError if they cannot start.
+
+    ready_fd: the other end of their ``--ready-fd``, which is closed. kill: ends a scheduler
+    daemon that is not ready in time."""
+    with os.fdopen(ready_fd) as ready:
         if not wait_readable(ready.fileno(), START_TIMEOUT_S):
-            process.kill()
+            kill()
             raise CoschedError(
                 f"node {paths.node}: the scheduler daemon was not ready in "
                 f"{START_TIMEOUT_S:g} s; see {paths.log}"
