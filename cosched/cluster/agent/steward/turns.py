@@ -1,7 +1,7 @@
 """Has the scheduler daemon of a node give a suspended job no turns.
 
 The job's region keeps the mode, also while no daemon is up. So the mode is written there
-first, and then the daemon is asked. A daemon that starts listens before it reads the
+first, and then the daemon is asked. A new daemon opens its socket before it reads the
 regions. So it either reads the new mode or gets the request.
 """
 
