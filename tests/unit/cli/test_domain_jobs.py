@@ -508,6 +508,12 @@ def test_why_lists_the_changes_of_a_jobs_size(desk):
     [
         (["--min", "5", "--ideal", "4"], "--min 5 is above --ideal 4."),
         (["--ideal", "4"], "--ideal needs --min."),
+        (["--preferred", "4"], "--preferred needs --min."),
+        (["--min", "5", "--preferred", "4"], "--min 5 is above --preferred 4."),
+        (
+            ["--min", "1", "--preferred", "5", "--ideal", "4"],
+            "--preferred 5 is above --ideal 4.",
+        ),
         (["--min", "0"], "0 is not in the range x>=1."),
         (["--min", "1", "-n", "4"], "-n is not for jobs with --min"),
         (["--min", "1", "--nodes", "4"], "--nodes is not for jobs with --min"),
