@@ -166,15 +166,19 @@ def waits_of(pids):
 
 @pytest.fixture
 def orphaned(lent):
-    """The same jobs, and a node of theirs whose scheduler daemon was killed."""
-    first = lent.ask("status")["nodes"][0]
-    on_node = {job["name"].partition("-")[0]: job["tasks"] for job in first["jobs"]}
-    pids = {name: [task["pid"] for task in tasks] for name, tasks in on_node.items()}
-    os.kill(first["pid"], signal.SIGKILL)
-    return lent, first["node"], pids
+    """The same jobs, and the nodes' names. The scheduler daemon of each was killed: if one
+    were left, the ranks elsewhere would wait for those that it stops."""
+    nodes = lent.ask("status")["nodes"]
+    pids = {"long": [], "short": []}
+    for node in nodes:
+        for job in node["jobs"]:
+            pids[job["name"].partition("-")[0]] += [task["pid"] for task in job["tasks"]]
+    for node in nodes:
+        os.kill(node["pid"], signal.SIGKILL)
+    return lent, [node["node"] for node in nodes], pids
 
 
-def test_job_stays_suspended_while_its_node_has_no_daemon(orphaned):
+def test_job_stays_suspended_while_its_nodes_have_no_daemon(orphaned):
     """The guardian continues the tasks, and their steward stops them again."""
     site, _, pids = orphaned
     before = {name: waits_of(each) for name, each in pids.items()}
@@ -193,9 +197,10 @@ def test_job_stays_suspended_while_its_node_has_no_daemon(orphaned):
 
 def test_new_daemon_lets_a_job_run_that_continued_before(orphaned):
     """The region of the job has its mode, which the steward changed meanwhile."""
-    site, node, _ = orphaned
+    site, nodes, _ = orphaned
     site.end("short")
     site.until(lambda: site.job("long")["suspended_for"] is None, "it does not continue")
-    site.run("lab", "exec", node, site.bin_folder / "cosched", "up")
+    for node in nodes:
+        site.run("lab", "exec", node, site.bin_folder / "cosched", "up")
     site.until_mode("long", "coscheduled", scheduled=True)
     site.end("long")
