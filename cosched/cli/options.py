@@ -207,15 +207,32 @@ def ideal_option() -> Any:
     )
 
 
-def check_sizes(minimum: int, ideal: int, rigid: Mapping[str, object]) -> None:
+def preferred_option() -> Any:
+    """``--preferred N``, beside ``--min``."""
+    return option(
+        "--preferred",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="A malleable job has more than N nodes only while no job waits."
+        "  [default: its ideal]",
+    )
+
+
+def check_sizes(
+    minimum: int, ideal: int, rigid: Mapping[str, object], preferred: int = 0
+) -> None:
     """Raises UsageError for sizes of a job that do not combine. 0: not given. rigid: the
     values of options that need a fixed number of nodes."""
-    if not minimum and not ideal:
+    if not minimum and not ideal and not preferred:
         return
     if not minimum:
-        raise click.UsageError("--ideal needs --min.")
+        raise click.UsageError(f"{'--ideal' if ideal else '--preferred'} needs --min.")
     if 0 < ideal < minimum:
         raise click.UsageError(f"--min {minimum} is above --ideal {ideal}.")
+    if 0 < preferred < minimum:
+        raise click.UsageError(f"--min {minimum} is above --preferred {preferred}.")
+    if 0 < ideal < preferred:
+        raise click.UsageError(f"--preferred {preferred} is above --ideal {ideal}.")
     given = next((name for name, value in rigid.items() if value), None)
     if given is not None:
         raise click.UsageError(

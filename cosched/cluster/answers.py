@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 if TYPE_CHECKING:
     from cosched.core.config.tables import Change
@@ -39,6 +39,7 @@ class _Job(TypedDict):
     mates: str
     minimum: int | None
     ideal: int | None
+    preferred: int | None
     resized: int | None
     node_s: float
     limited_by: list[str]
@@ -110,7 +111,8 @@ class JobInfo(_Job, total=False):
     begin with ``/``; an empty ``error`` means the same file. reason: why it waits, or why
     it failed, in a few words. mates: one line about its
     mates in other domains; empty without mates, and after its end. minimum, ideal: the
-    least and the most nodes of a malleable job; None for a rigid one. resized: how often
+    least and the most nodes of a malleable job; None for a rigid one. preferred: the nodes
+    beyond which it grows only while no job waits; None: its ideal. resized: how often
     its size was changed; None for a rigid one. node_s: the time of its nodes in its latest
     start, added up; half a node counts half. limited_by: its user's label; empty: none.
     shares: whether it may share its nodes. halves: for each of ``hosts`` ``top`` or
@@ -140,11 +142,22 @@ class EndInfo(TypedDict):
     reason: str
 
 
-def size_text(nodes: int | None, minimum: int, ideal: int, unit: str = "") -> str:
-    """Returns the size of a malleable job, such as ``4 of 1-8``; nodes None: it has none.
-    unit: a word behind the number of nodes, with a space before it."""
-    bounds = str(ideal) if minimum == ideal else f"{minimum}-{ideal}"
-    return f"{bounds}{unit}" if nodes is None else f"{nodes}{unit} of {bounds}"
+class JobBounds(NamedTuple):
+    """The sizes of a malleable job, in nodes."""
+
+    minimum: int  #: the least
+    ideal: int  #: the most
+    preferred: int | None = None  #: it has more only while no job waits; None: its ideal
+
+
+def size_text(nodes: int | None, bounds: JobBounds, unit: str = "") -> str:
+    """Returns the size of a malleable job, such as ``4 of 1-8``; with its preferred size
+    ``4 of 1-6-8``. nodes None: it has none. unit: a word behind the number of nodes, with a
+    space before it."""
+    minimum, ideal, preferred = bounds
+    shown = [minimum, ideal if preferred is None else preferred, ideal]
+    text = "-".join(map(str, dict.fromkeys(shown)))
+    return f"{text}{unit}" if nodes is None else f"{nodes}{unit} of {text}"
 
 
 class TaskInfo(TypedDict):

@@ -23,6 +23,7 @@ from cosched.cluster.answers import (
     DomainInfo,
     EndInfo,
     InputInfo,
+    JobBounds,
     JobInfo,
     LeavingInfo,
     MateInfo,
@@ -217,12 +218,17 @@ class Client:
         self._ask("unhold", **_as_request(job))
 
     def resize(
-        self, number: int, minimum: int | None = None, ideal: int | None = None
-    ) -> tuple[int, int]:
-        """Gives a malleable job other bounds, in nodes; returns both. None: this one
+        self,
+        number: int,
+        minimum: int | None = None,
+        ideal: int | None = None,
+        preferred: int | None = None,
+    ) -> JobBounds:
+        """Gives a malleable job other sizes, in nodes; returns all of them. None: this one
         stays."""
-        found = self._ask("resize", job=number, minimum=minimum, ideal=ideal)
-        return found["minimum"], found["ideal"]
+        sizes = {"minimum": minimum, "ideal": ideal, "preferred": preferred}
+        found = self._ask("resize", job=number, **sizes)
+        return JobBounds(found["minimum"], found["ideal"], found["preferred"])
 
     def nodes(self) -> list[NodeInfo]:
         """Returns the nodes of the domain."""

@@ -18,8 +18,9 @@ from cosched.core.decoding import JsonDecoder, Malformed
 #: malleable jobs. Those of version 4 have all changes of sizes, and do not count them.
 #: Those of version 5 have no jobs on halves of nodes, those of version 6 no drains, and
 #: those of version 7 no arrays, no suspended jobs, and nothing that was learned of
-#: programs. Those of version 8 have no batch scripts in submissions.
-VERSION = 9
+#: programs. Those of version 8 have no batch scripts in submissions, and those of version 9
+#: no preferred sizes.
+VERSION = 10
 #: How many changes of a job's size are kept, the latest ones. All of them are counted.
 CHANGES_MOST = 100
 #: Stands for a number in a file of version 1 that no node in domain.toml has.
@@ -95,6 +96,7 @@ def upgrades(node_names: Sequence[str]) -> list[Upgrade]:
         _store_drains,
         _store_arrays_and_learned,
         _allow_scripts,
+        _allow_preferred_sizes,
     ]
 
 
@@ -167,6 +169,11 @@ def _store_arrays(file: Database) -> None:
 def _allow_scripts(_file: Database) -> None:
     """Changes nothing: a submission without a script is what it was. But controllers of
     version 8 would not read one with a script."""
+
+
+def _allow_preferred_sizes(_file: Database) -> None:
+    """Changes nothing: without a preferred size a job prefers its ideal. But controllers of
+    version 9 would not read a submission with one."""
 
 
 def _store_arrays_and_learned(file: Database) -> None:

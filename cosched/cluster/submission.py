@@ -59,6 +59,9 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     minimum: int = 0
     #: The nodes at which it is fastest; it gets no more. 0: not known, or it is rigid.
     ideal: int = 0
+    #: The nodes beyond which it grows only while no job waits; 0: its ideal, or it is
+    #: rigid.
+    preferred: int = 0
     #: The run time that the user allows; 0: that of the domain, or any.
     time_ns: int = 0
     pmi: str = "none"  #: pmi1, pmi1-long, pmix or none
@@ -104,7 +107,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         most = max(self.ranks, self.nodes, self.ppn, self.cpus)
         if most > MOST or self.time_ns > LONGEST_NS:
             raise CoschedError(f"a job has at most {MOST} ranks or nodes, and ten years")
-        if self.malleable:
+        if self.malleable or self.preferred:
             self._check_sizes()
         self._check_sharing()
         if not 0 < len(self.token) <= LONGEST_TOKEN:
@@ -159,8 +162,14 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             raise CoschedError(
                 f"minimum {self.minimum}: is above the ideal of {self.ideal} nodes"
             )
-        if max(self.minimum, self.ideal) > MOST:
+        if max(self.minimum, self.preferred, self.ideal) > MOST:
             raise CoschedError(f"a job has at most {MOST} ranks or nodes, and ten years")
+        if self.preferred and not self.minimum <= self.preferred <= (self.ideal or MOST):
+            most = f"the ideal of {self.ideal}" if self.ideal else "any ideal"
+            raise CoschedError(
+                f"preferred {self.preferred}: is not between the minimum of {self.minimum} "
+                f"and {most} nodes"
+            )
         if self.nodes or self.ranks:
             raise CoschedError(
                 "a malleable job has a minimum and an ideal in place of nodes and ranks"

@@ -168,6 +168,7 @@ class Picture:
             "mates": job["mates"],
             "minimum": job["minimum"],
             "ideal": job["ideal"],
+            "preferred": job["preferred"],
         }
 
     def _job_alone(self, parts: Sequence[Status], began_ms: int) -> Json:
@@ -193,6 +194,7 @@ class Picture:
             "mates": "",
             "minimum": None,
             "ideal": None,
+            "preferred": None,
         }
 
     def _user(self, uid: int) -> str:

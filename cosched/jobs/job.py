@@ -24,6 +24,8 @@ class Job:
     minimum: int = 0  #: the least nodes of a malleable job; 0: it is rigid
     #: The most nodes of a malleable job; 0: as many as the domain has.
     ideal: int = 0
+    #: The nodes beyond which it grows only while no job waits; 0: its ideal.
+    preferred: int = 0
     time_s: float = 0  #: the job's time limit; 0: the domain's usual one, or none
     name: str = ""  #: shown to users; empty: the program's
     #: A file, in ``cwd`` unless it begins with ``/``. In its name ``%j`` is the job's

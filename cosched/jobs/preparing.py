@@ -86,6 +86,7 @@ def _make_submission(
         ppn=ppn,
         minimum=job.minimum,
         ideal=job.ideal,
+        preferred=job.preferred,
         time_ns=round(job.time_s * NS_PER_S),
         pmi=served.pmi,
         pmix_library=served.pmix_library,

@@ -178,10 +178,12 @@ class SchedulerDaemon:
             self._forget_later()
         # Only now, because the trace begins with the whole state of the machine.
         self.recorder.open(self.paths.directory, self.options.trace_bytes)
+        # Requests that come from here on wait. So a client that changes a region, and then
+        # finds no socket, knows that this daemon will read the change.
+        listeners = self._listen()
         self._members.adopt(self._take_over)
         if not self.jobs:
             self.classes.close()  # removes classes of jobs that ended without a daemon
-        listeners = self._listen()
         self._presence = Presence(self._lock, listeners)
         self._heartbeat.start()
         for server in self._metrics:

@@ -91,7 +91,8 @@ def shell(make_rig, bin_folder):
 
 
 def test_the_commands_of_the_page_do_what_it_says(shell):
-    submit, queue, other, why, narrow, widen, why_json, queue_json = COMMANDS.splitlines()
+    submit, queue, other, why, narrow, widen, prefer, *as_json = COMMANDS.splitlines()
+    why_json, queue_json = as_json
     assert shell.good(submit) == "job 1\n"
     shell.until_nodes(1, 4)
     assert " 4 of 1-4 " in shell.good(queue)
@@ -113,6 +114,8 @@ def test_the_commands_of_the_page_do_what_it_says(shell):
     shell.until_nodes(1, 3)
     assert shell.good(widen) == "job 1: 2-4 nodes\n"
     shell.until_nodes(1, 4)
+    assert shell.good(prefer) == "job 1: 2-3-4 nodes\n"
+    assert " 4 of 2-3-4 " in shell.good(queue)
 
     changes = json.loads(shell.good(why_json))["changes"]
     done = [each for each in changes if each["ended_ns"] and not each["refused"]]
@@ -159,6 +162,7 @@ REFUSED = {
     "cosched submit --min 5 --ideal 5 true": "needs 5 nodes, the domain has 4",
     "cosched submit --min 1 --nodes 2 true": "--nodes is not for jobs with --min",
     "cosched resize 1 3..2": "job 1: minimum 3 is above ideal 2",
+    "cosched resize 1 1..9..4": "job 1: preferred 9: is not between",
     "cosched resize 1 0": "job 1: minimum 0: must be 1 or more",
     "cosched resize 1 1..9": "job 1: ideal 9: the domain has 4 nodes",
     "cosched resize 2 1": "job 2: is rigid",

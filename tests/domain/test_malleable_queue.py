@@ -127,6 +127,26 @@ def test_two_malleable_jobs_and_a_rigid_one_share_four_nodes(domain):
     domain.nothing_is_left()
 
 
+def test_two_jobs_have_what_they_prefer(domain):
+    """Without preferred sizes the second one would get its minimum, as above."""
+    sizes = {"minimum": 1, "preferred": 2, "ideal": 4}
+    first, stop_first = domain.submit(**sizes)
+    domain.until_nodes({first: 4})
+    second, stop_second = domain.submit(**sizes)
+    domain.until_nodes({first: 2, second: 2})
+    domain.rig.until(lambda: domain.job(first)["changes"][-1]["ended_ns"], "it is open")
+    cause = f"gave 1 node to job {second}: it prefers 2, 1 were free"
+    assert domain.job(first)["changes"][-1]["reason"].endswith(cause)
+    with Client.connect(domain.rig.paths.run_dir, "n1") as client:
+        assert client.resize(second, preferred=1) == (1, 4, 1)
+    third, stop_third = domain.submit(**sizes)
+    domain.until_nodes({first: 2, second: 1, third: 1})
+    domain.end(first, stop_first)
+    domain.end(second, stop_second)
+    domain.end(third, stop_third)
+    domain.nothing_is_left()
+
+
 def test_easy_starts_a_short_job_by_a_harvest_and_keeps_the_reservation(make_rig):
     """The third job waits for two of the first one's nodes, and for one of the second."""
     domain = start_domain(make_rig, ROOT / ".venv/bin", policy="easy")

@@ -30,6 +30,8 @@ pytestmark = [
 
 STEN = PROGRAMS / "sten.c"
 WITHIN_S = 60.0
+#: More iterations than a task makes before it is stopped again.
+ITERATIONS = 25
 QUEUE = QueueSettings(
     "fcfs",
     grace_ns=NS_PER_S,
@@ -96,10 +98,6 @@ class Site:
 
         return self.until(found, f"{name} is not {mode}")
 
-    def pids(self, name):
-        """Returns the ranks of a job."""
-        return [task["pid"] for job in self.on_nodes(name) for task in job["tasks"]]
-
     def end(self, name):
         """Lets a job end, and compares its answer with that of a rigid run."""
         (self.folder / name).touch()
@@ -157,12 +155,52 @@ def test_daemons_give_a_suspended_job_no_turns_until_it_continues(lent):
     lent.end("long")
 
 
-def test_both_jobs_end_right_if_a_daemon_is_killed(lent):
-    """Its guardian lets the suspended job run, beside the one that has its nodes."""
-    pids = lent.pids("long")
-    (first, *_) = lent.ask("status")["nodes"]
-    os.kill(first["pid"], signal.SIGKILL)
-    lent.until(lambda: {proc.state(pid) for pid in pids} - {"T"}, "it stands still")
-    lent.end("short")
-    lent.until(lambda: lent.job("long")["suspended_for"] is None, "it does not continue")
-    lent.end("long")
+def waits_of(pids):
+    """Returns how often each process has waited. STEN waits in each iteration."""
+    texts = [proc.read_of(pid, "status") for pid in pids]
+    return [
+        int(re.search(r"^voluntary_ctxt_switches:\s*(\d+)", text, re.M)[1])
+        for text in texts
+    ]
+
+
+@pytest.fixture
+def orphaned(lent):
+    """The same jobs, and the nodes' names. The scheduler daemon of each was killed: if one
+    were left, the ranks elsewhere would wait for those that it stops."""
+    nodes = lent.ask("status")["nodes"]
+    pids = {"long": [], "short": []}
+    for node in nodes:
+        for job in node["jobs"]:
+            pids[job["name"].partition("-")[0]] += [task["pid"] for task in job["tasks"]]
+    for node in nodes:
+        os.kill(node["pid"], signal.SIGKILL)
+    return lent, [node["node"] for node in nodes], pids
+
+
+def test_job_stays_suspended_while_its_nodes_have_no_daemon(orphaned):
+    """The guardian continues the tasks, and their steward stops them again."""
+    site, _, pids = orphaned
+    before = {name: waits_of(each) for name, each in pids.items()}
+
+    def grown(name):
+        now = zip(before[name], waits_of(pids[name]), strict=True)
+        return [waits - then for then, waits in now]
+
+    site.until(lambda: min(grown("short")) > 4 * ITERATIONS, "the other job stands still")
+    assert max(grown("long")) < ITERATIONS
+    assert site.job("long")["suspended_for"] == site.numbers["short"]
+    site.end("short")
+    site.until(lambda: site.job("long")["suspended_for"] is None, "it does not continue")
+    site.end("long")
+
+
+def test_new_daemon_lets_a_job_run_that_continued_before(orphaned):
+    """The region of the job has its mode, which the steward changed meanwhile."""
+    site, nodes, _ = orphaned
+    site.end("short")
+    site.until(lambda: site.job("long")["suspended_for"] is None, "it does not continue")
+    for node in nodes:
+        site.run("lab", "exec", node, site.bin_folder / "cosched", "up")
+    site.until_mode("long", "coscheduled", scheduled=True)
+    site.end("long")

@@ -6,6 +6,8 @@ import socket
 import threading
 from pathlib import Path
 
+SIZES = ("minimum", "ideal", "preferred")
+
 
 class FakeDesk:
     """A domain whose jobs a test sets. ``asked``: the requests, in order. ``jobs``: the
@@ -57,6 +59,7 @@ class FakeDesk:
             "error": "",
             "minimum": None,
             "ideal": None,
+            "preferred": None,
             "resized": None,
             "node_s": 0.0,
             "limited_by": [],
@@ -124,9 +127,9 @@ class FakeDesk:
     def _resize(self, number):
         """Gives a job the bounds of the request."""
         asked, job = self.asked[-1], self.jobs[number]
-        given = {name: asked[name] for name in ("minimum", "ideal") if asked[name]}
+        given = {name: asked[name] for name in SIZES if asked[name]}
         job.update(given)
-        return {"job": number, "minimum": job["minimum"], "ideal": job["ideal"]}
+        return {"job": number, **{name: job[name] for name in SIZES}}
 
     def _wait(self, number):
         self.release.wait(30)

@@ -279,6 +279,7 @@ class Played:
             "mates": "",
             "minimum": None,
             "ideal": None,
+            "preferred": None,
             "resized": None,
             "node_s": 0.0,
             "limited_by": [],

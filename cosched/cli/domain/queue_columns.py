@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import time
 
-from cosched.cluster.answers import NAME_MOST, JobInfo, label_of, size_text
+from cosched.cluster.answers import NAME_MOST, JobBounds, JobInfo, label_of, size_text
 from cosched.core.units import NS_PER_S
 from cosched.linux.users import find_user_name
 from cosched.observe.table_columns import (
@@ -23,7 +23,8 @@ from cosched.observe.table_columns import (
 def _nodes(job: JobInfo) -> str | None:
     if job["minimum"] is not None and job["ideal"] is not None and job["ended_ns"] is None:
         has = len(job["hosts"]) if job["state"] in ("starting", "running") else None
-        return size_text(has, job["minimum"], job["ideal"])
+        bounds = JobBounds(job["minimum"], job["ideal"], job["preferred"])
+        return size_text(has, bounds)
     return None if job["nodes"] is None else str(job["nodes"])
 
 

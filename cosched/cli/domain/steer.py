@@ -111,39 +111,43 @@ class Unhold(_OfJobs):
         return self._steer(Client.unhold)
 
 
-#: The minimum and the ideal, in nodes; None: this one stays.
-Bounds = tuple[int | None, int | None]
+#: The minimum, the ideal and the preferred size, in nodes; None: this one stays.
+Bounds = tuple[int | None, int | None, int | None]
 #: Above the nodes of any domain.
 _NODES_MOST = 1 << 20
 
 
 def _bounds(text: str, _what: str) -> Bounds:
-    """Reads ``2..6``, ``2..``, ``..6`` or ``4``."""
-    first, dots, last = text.partition("..")
-    words = [word for word in (first, last) if word]
-    if not words or not all(is_whole(word, 0, _NODES_MOST) for word in words):
+    """Reads ``2..6``, ``2..``, ``..6``, ``4`` or ``2..4..6``."""
+    words = text.split("..")
+    given = [word for word in words if word]
+    known = all(is_whole(word, 0, _NODES_MOST) for word in given)
+    if not given or not known or len(words) > 3:
         raise click.BadParameter(
-            f"'{text:.40}' is no number of nodes such as 4, 2..6, 2.. or ..6."
+            f"'{text:.40}' is no number of nodes such as 4, 2..6, 2.., ..6 or 2..4..6."
         )
-    minimum = parse_integer(first, "minimum", 0, _NODES_MOST) if first else None
-    ideal = parse_integer(last, "ideal", 0, _NODES_MOST) if last else None
-    return (minimum, ideal) if dots else (minimum, minimum)
+    sizes = [
+        parse_integer(word, "nodes", 0, _NODES_MOST) if word else None for word in words
+    ]
+    return sizes[0], sizes[-1], sizes[1] if len(words) == 3 else None
 
 
 @command("resize")
 class Resize(Command):
-    """Change the bounds of a malleable job of yours.
+    """Change the sizes of a malleable job of yours.
 
     JOB is a number, as cosched queue shows it. NODES is a minimum and an ideal: 2..6, or 4
-    for both. With 2.. the ideal stays as it is, and with ..6 the minimum. The job may wait
-    or run. A job that runs on more nodes than its ideal gives some back, as soon as its
-    program allows. One below its minimum gets free nodes before other jobs do. The time
-    limit is for the ideal: with half the ideal the job has twice the time.
+    for both. With 2.. the ideal stays as it is, and with ..6 the minimum. 2..4..6 has the
+    preferred size between them, and ..4.. changes it alone. The job may wait or run. A job
+    that runs on more nodes than its ideal gives some back, as soon as its program allows.
+    One below its minimum gets free nodes before other jobs do. The time limit is for the
+    ideal: with half the ideal the job has twice the time.
 
     \b
     Examples:
       cosched resize 12 2..6
       cosched resize 12 4
+      cosched resize 12 2..4..6
     """
 
     job: int = argument(type=click.IntRange(min=1), shell_complete=complete_domain_jobs)
@@ -153,10 +157,8 @@ class Resize(Command):
 
     def run(self) -> None:
         with connect(self.run_dir) as client:
-            minimum, ideal = client.resize(self.job, *self.bounds)
+            bounds = client.resize(self.job, *self.bounds)
         if self.as_json:
-            answer = {"job": self.job, "minimum": minimum, "ideal": ideal}
-            click.echo(json.dumps(answer))
+            click.echo(json.dumps({"job": self.job, **bounds._asdict()}))
         else:
-            nodes = size_text(None, minimum, ideal, unit=" nodes")
-            click.echo(f"job {self.job}: {nodes}")
+            click.echo(f"job {self.job}: {size_text(None, bounds, unit=' nodes')}")

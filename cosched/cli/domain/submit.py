@@ -21,6 +21,7 @@ from cosched.cli.options import (
     json_option,
     memory_option,
     minimum_option,
+    preferred_option,
     program_argument,
     without,
 )
@@ -71,6 +72,7 @@ def _job_part() -> Any:
             type=click.IntRange(min=1), metavar="K", help="How many ranks on a node."
         ),
         minimum=minimum_option(),
+        preferred=preferred_option(),
         ideal=ideal_option(),
         time_s=option(
             "--time",
@@ -204,6 +206,7 @@ class Submit(Command):
       cosched submit --limited-by memory -n 8 ./stream
       cosched submit --limited-by io,network --share-node yes ./copy
       cosched submit --min 1 --ideal 8 python loop.py
+      cosched submit --min 1 --preferred 4 --ideal 8 python loop.py
       cosched submit --hold --json ./app
       cosched submit ./script.sh
       cosched submit --array 1-100%10 --output run-%A_%a.txt ./script.sh
@@ -335,4 +338,4 @@ def _refuse_contradictions(job: Job) -> None:
         "--share-node yes": job.share_node,
         "--bind": job.bind,
     }
-    check_sizes(job.minimum, job.ideal, rigid)
+    check_sizes(job.minimum, job.ideal, rigid, job.preferred)

@@ -156,7 +156,7 @@ function beside(job) {
 }
 
 function sizes(job) {
-  const bounds = job.minimum === job.ideal ? `${job.ideal}` : `${job.minimum}-${job.ideal}`;
+  const bounds = [...new Set([job.minimum, job.preferred ?? job.ideal, job.ideal])].join("-");
   return RUNS.has(job.state) ? `${new Set(job.nodes).size} of ${bounds}` : bounds;
 }
 

@@ -398,38 +398,43 @@ def test_queue_shows_the_nodes_of_malleable_jobs_and_their_bounds(desk):
     desk.job(2, state="queued", nodes=8, hosts=[], minimum=2, ideal=8, **now)
     desk.job(3, state="running", nodes=3, hosts=hosts[:3], minimum=4, ideal=4, **now)
     desk.job(4, nodes=2, hosts=hosts[:2], minimum=1, ideal=8)
+    desk.job(5, state="queued", nodes=8, hosts=[], minimum=1, ideal=8, preferred=4, **now)
     lines = run("queue", "--all").stdout.splitlines()
     assert max(map(len, lines)) <= 80
     at = lines[0].index("nodes") + len("nodes")
     shown = [line[at - len("4 of 1-8") : at].strip() for line in lines[1:]]
-    assert shown == ["4 of 1-8", "2-8", "3 of 4", "2"]
+    assert shown == ["4 of 1-8", "2-8", "3 of 4", "2", "1-4-8"]
 
 
 @pytest.mark.parametrize(
     ("word", "asked", "shown"),
     [
-        ("2..6", (2, 6), "2-6 nodes"),
-        ("4", (4, 4), "4 nodes"),
-        ("2..", (2, None), "2-8 nodes"),
-        ("..6", (None, 6), "1-6 nodes"),
+        ("2..6", (2, 6, None), "2-6 nodes"),
+        ("4", (4, 4, None), "4 nodes"),
+        ("2..", (2, None, None), "2-8 nodes"),
+        ("..6", (None, 6, None), "1-6 nodes"),
+        ("2..4..6", (2, 6, 4), "2-4-6 nodes"),
+        ("..4..", (None, None, 4), "1-4-8 nodes"),
     ],
 )
 def test_resize_sends_the_bounds_that_are_given(desk, word, asked, shown):
     desk.job(7, minimum=1, ideal=8)
     assert run("resize", "7", word).stdout == f"job 7: {shown}\n"
-    minimum, ideal = asked
-    request = {"do": "resize", "job": 7, "minimum": minimum, "ideal": ideal}
-    assert desk.asked[-1] == request
+    minimum, ideal, preferred = asked
+    sizes = {"minimum": minimum, "ideal": ideal, "preferred": preferred}
+    assert desk.asked[-1] == {"do": "resize", "job": 7, **sizes}
     found = json.loads(run("resize", "7", word, "--json").stdout)
     assert (found["job"], found["minimum"]) == (7, minimum or 1)
 
 
-@pytest.mark.parametrize("word", ["", "..", "x", "1..2..3", "-1", "2-6", "1.5", "9" * 99])
+@pytest.mark.parametrize(
+    "word", ["", "..", "....", "x", "1..2..3..4", "-1", "2-6", "1.5", "9" * 99]
+)
 def test_resize_refuses_other_words_in_one_line(desk, capsys, word):
     assert run_cli(cosched, ["resize", "7", "--", word]) == 2
     error = capsys.readouterr().err
     assert error.count("\n") == 1
-    assert "is no number of nodes such as 4, 2..6, 2.. or ..6" in error
+    assert "is no number of nodes such as 4, 2..6, 2.., ..6 or 2..4..6" in error
     assert desk.asked == []
 
 
@@ -503,6 +508,12 @@ def test_why_lists_the_changes_of_a_jobs_size(desk):
     [
         (["--min", "5", "--ideal", "4"], "--min 5 is above --ideal 4."),
         (["--ideal", "4"], "--ideal needs --min."),
+        (["--preferred", "4"], "--preferred needs --min."),
+        (["--min", "5", "--preferred", "4"], "--min 5 is above --preferred 4."),
+        (
+            ["--min", "1", "--preferred", "5", "--ideal", "4"],
+            "--preferred 5 is above --ideal 4.",
+        ),
         (["--min", "0"], "0 is not in the range x>=1."),
         (["--min", "1", "-n", "4"], "-n is not for jobs with --min"),
         (["--min", "1", "--nodes", "4"], "--nodes is not for jobs with --min"),
@@ -753,6 +764,13 @@ def test_malleable_job_is_sent_with_its_bounds(desk, starts):
     assert (sent["minimum"], sent["ideal"], sent["ppn"]) == (2, 6, 3)
     assert (sent["nodes"], sent["ranks"]) == (0, 0)
     assert sent["pmi"].startswith("pmi1")
+
+
+def test_malleable_job_is_sent_with_its_preferred_size(desk):
+    sizes = ("--min", "2", "--preferred", "4", "--ideal", "6")
+    assert run("submit", *sizes, sys.executable, MALLEABLE).exit_code == 0
+    (sent,) = desk.submissions
+    assert (sent["minimum"], sent["preferred"], sent["ideal"]) == (2, 4, 6)
 
 
 def test_nodes_of_a_job_of_the_domain_are_reached_by_a_shell(desk, monkeypatch, tmp_path):

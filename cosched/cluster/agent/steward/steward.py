@@ -202,7 +202,7 @@ class Steward:
 
     def _watch_all(self) -> None:
         self._watch.watch(self._agent.fileno(), self._read_agent)
-        self._watch.watch(self._ends, self._reap_orphans)
+        self._watch.watch(self._ends, self._note_children)
         for descriptor, call in self._service.watched().items():
             self._watch.watch(descriptor, call)
         for task in self._tasks:
@@ -362,14 +362,21 @@ class Steward:
             self._watch.unwatch(process)
             os.close(process)
             self._note_end(task, status)
-            self._reap_orphans()
+            self._note_children()
 
         self._watch.watch(process, ended)
 
-    def _reap_orphans(self) -> None:
-        """Reaps descendants that have ended, up to the first task, whose turn comes."""
+    def _note_children(self) -> None:
+        """Handles SIGCHLD: children have ended, or were stopped or continued."""
         with contextlib.suppress(BlockingIOError):
             os.read(self._ends, 4096)
+        problem = self._stopper.stop_again()
+        if problem:
+            self._warn(problem)
+        self._reap_orphans()
+
+    def _reap_orphans(self) -> None:
+        """Reaps descendants that have ended, up to the first task, whose turn comes."""
         alive = {task.pid for task in self._tasks if task.status is None}
         peek = os.WEXITED | os.WNOHANG | os.WNOWAIT
         with contextlib.suppress(ChildProcessError):

@@ -2,29 +2,25 @@
 
 A process that forks before its signal comes has a child that the next sweep finds. Stopped
 processes fork no more, so the sweeps come to an end. Where a scheduler daemon shares the
-CPUs, it takes the job out of its class meanwhile: it gives the job no turns, and does not
-continue the processes that it stops itself for its shares.
+CPUs, it gives the job no turns meanwhile, and does not continue the processes that it stops
+itself for its shares. If the daemon ends, its guardian continues them. The kernel reports
+that to their parent, which stops them again.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 from collections.abc import Callable, Mapping
 
-from cosched.core.errors import CoschedError
+from cosched.cluster.agent.steward.turns import Turns
 from cosched.linux import proc
-from cosched.linux.here import this_node
 from cosched.linux.processes.descendants import describe_foreign
 from cosched.linux.processes.signals import Delivery, send
-from cosched.node.sockets.client import ControlClient
-from cosched.rundir.directories import run_dir_to_ask
-from cosched.rundir.paths import NodePaths, job_key
 
 #: More sweeps than this are needed only by processes that fork faster than they are found.
 _SWEEPS_MOST = 1000
-#: How long the scheduler daemon may take to answer.
-_DAEMON_S = 2.0
 
 
 class Stopper:
@@ -34,10 +30,8 @@ class Stopper:
     """
 
     def __init__(self, environ: Mapping[str, str], warn: Callable[[str], None]) -> None:
-        self._environ = environ
-        self._warn = warn
+        self._turns = Turns(environ, warn)
         self._kept: set[int] = set()  # stopped by the user before
-        self._suspended = False  # the scheduler daemon did that for us
         self._stopped = False
 
     def stop(self) -> str:
@@ -45,7 +39,7 @@ class Stopper:
         if not self._stopped:
             self._kept = {pid for pid in _descendants() if proc.state(pid) == "T"}
             self._stopped = True
-        self._suspended = self._ask_daemon("suspend") or self._suspended
+        self._turns.stop()
         known: set[int] = set()
         for _ in range(_SWEEPS_MOST):
             new = _descendants() - known
@@ -57,35 +51,29 @@ class Stopper:
             known |= new
         return "the job makes processes faster than they are stopped"
 
+    def stop_again(self) -> str:
+        """Stops all processes if another program has continued a child before ``resume``;
+        returns why some may run on, or nothing. Call it after SIGCHLD."""
+        continued = _child_was_continued()
+        return self.stop() if continued and self._stopped else ""
+
     def resume(self) -> None:
         """Lets all processes run that ``stop`` has stopped."""
         if not self._stopped:
             return
         self._stopped = False
-        if self._suspended:
-            self._suspended = False
-            self._ask_daemon("resume")
+        self._turns.resume()
         for pid in _descendants() - self._kept:
             send(pid, signal.SIGCONT)
 
-    def _ask_daemon(self, op: str) -> bool:
-        """Asks the node's scheduler daemon about the job; returns whether its mode changed.
-        Without a daemon, or before the job's tasks have registered, there is no need."""
-        name = self._environ.get("COSCHED_JOB")
-        if not name:
-            return False
-        uid, node = os.geteuid(), this_node(self._environ)
-        try:
-            paths = NodePaths(run_dir_to_ask(self._environ, uid, node), node)
-            if not paths.control_socket.exists():
-                return False
-            with ControlClient(paths, _DAEMON_S) as daemon:
-                answer = daemon.request(op, job=job_key(uid, name))
-        except CoschedError as error:
-            if op == "resume":
-                self._warn(f"its share of the CPUs may stay small: {error}")
-            return False
-        return answer.get("before") != answer.get("mode")
+
+def _child_was_continued() -> bool:
+    """Returns whether a child was continued since the last call."""
+    found = False
+    with contextlib.suppress(ChildProcessError):
+        while os.waitid(os.P_ALL, 0, os.WCONTINUED | os.WNOHANG) is not None:
+            found = True
+    return found
 
 
 def _descendants() -> set[int]:

@@ -64,7 +64,7 @@ class JobAnswers:
         """Returns the entry of a job."""
         job = record.submission
         bounds = bounds_of(job, self._members.most)
-        minimum, ideal = (None, None) if bounds is None else bounds
+        minimum, ideal, preferred = (None, None, None) if bounds is None else bounds
         queued = record.state is State.QUEUED
         expected_ns = waits.starts.get(record.number) if queued else None
         times = times_of(record, self._jobs.records.run_times, expected_ns)
@@ -93,6 +93,7 @@ class JobAnswers:
             "mates": self._mates_line(record),
             "minimum": minimum,
             "ideal": ideal,
+            "preferred": preferred,
             "resized": None if bounds is None else self._store.times_resized(record.number),
             "node_s": record.used_ns(self._jobs.clock.now_ns()) / NS_PER_S,
             "limited_by": list(job.limited_by),
@@ -150,7 +151,7 @@ class JobAnswers:
         line = f"{record.state.value} on {place_text(record, neighbours)}"
         bounds = bounds_of(record.submission, self._members.most)
         if bounds is not None:
-            line += f": {size_text(len(record.nodes), *bounds, unit=' nodes')}"
+            line += f": {size_text(len(record.nodes), bounds, unit=' nodes')}"
         loan = suspension_text(record)
         if loan:
             line += f"; {loan}"

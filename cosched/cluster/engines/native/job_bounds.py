@@ -1,6 +1,6 @@
-"""Changes the bounds of a malleable job as its owner wishes: ``cosched resize``.
+"""Changes the sizes of a malleable job as its owner wishes: ``cosched resize``.
 
-The new bounds are stored with the job. Its work stays as it is, so the time that it may run
+The new sizes are stored with the job. Its work stays as it is, so the time that it may run
 with its ideal follows the ideal.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from cosched.cluster.answers import JobBounds
 from cosched.cluster.engines.native.jobs import Jobs
 from cosched.cluster.record import State
 from cosched.cluster.submission import LONGEST_NS, Submission
@@ -16,21 +17,28 @@ from cosched.core.cluster.queue.queue_events import BoundsChanged
 from cosched.core.errors import CoschedError
 
 
-def bounds_of(job: Submission, nodes_most: int) -> tuple[int, int] | None:
-    """Returns the least and the most nodes of a malleable job; None for a rigid one.
-    nodes_most: the domain's nodes."""
+def bounds_of(job: Submission, nodes_most: int) -> JobBounds | None:
+    """Returns the sizes of a malleable job; None for a rigid one. nodes_most: the domain's
+    nodes."""
     if not job.malleable:
         return None
-    return job.minimum, min(job.ideal or nodes_most, nodes_most)
+    ideal = min(job.ideal or nodes_most, nodes_most)
+    preferred = max(job.minimum, min(job.preferred, ideal)) if job.preferred else None
+    return JobBounds(job.minimum, ideal, preferred)
 
 
 def change_bounds(
-    jobs: Jobs, number: int, minimum: int | None, ideal: int | None, kind: str
-) -> tuple[int, int]:
-    """Gives a job other bounds, in nodes; None: this one stays. Returns both.
+    jobs: Jobs,
+    number: int,
+    minimum: int | None,
+    ideal: int | None,
+    preferred: int | None,
+    kind: str,
+) -> JobBounds:
+    """Gives a job other sizes, in nodes; None: this one stays. Returns all of them.
 
     kind: ``queue.size`` of the domain. Raises CoschedError for a job that has ended or is
-    rigid, and for bounds that it cannot have; nothing has changed then."""
+    rigid, and for sizes that it cannot have; nothing has changed then."""
     record = jobs.records.get(number)
     if number not in jobs.records.live:
         raise jobs.not_known_yet(f"job {number}")
@@ -45,20 +53,36 @@ def change_bounds(
         raise CoschedError(
             f'job {number}: this domain does not change it; [queue] size is "{kind}"'
         )
-    least = present[0] if minimum is None else minimum
-    most = present[1] if ideal is None else ideal
+    least = present.minimum if minimum is None else minimum
+    most = present.ideal if ideal is None else ideal
     _check(number, least, most, nodes_most)
-    time_ns = min(LONGEST_NS, round(before.time_ns * present[1] / most))
+    if preferred is not None and not least <= preferred <= most:
+        raise CoschedError(
+            f"job {number}: preferred {preferred}: is not between the minimum of {least} "
+            f"and the ideal of {most} nodes"
+        )
     after = replace(
         before,
         minimum=least,
         ideal=before.ideal if ideal is None else ideal,
-        time_ns=time_ns,
+        preferred=_preferred(before.preferred, preferred, least, most),
+        time_ns=min(LONGEST_NS, round(before.time_ns * present.ideal / most)),
     )
     if record.state is not State.HELD:
-        jobs.driver.handle(BoundsChanged(jobs.clock.now_ns(), number, least, most))
+        now_ns = jobs.clock.now_ns()
+        jobs.driver.handle(BoundsChanged(now_ns, number, least, most, after.preferred))
     jobs.records.rebound(record, after)
-    return least, most
+    changed = bounds_of(after, nodes_most)
+    assert changed is not None
+    return changed
+
+
+def _preferred(before: int, asked: int | None, least: int, most: int) -> int:
+    """Returns the preferred size that is stored; 0: none. One that was given earlier moves
+    into the new bounds."""
+    if asked is not None:
+        return asked
+    return max(least, min(before, most)) if before else 0
 
 
 def _check(number: int, least: int, most: int, nodes_most: int) -> None:

@@ -170,6 +170,7 @@ class Queueing:
                 limited=walltime.limited,
                 known=walltime.known,
                 minimum=min(job.minimum, size),
+                preferred=job.preferred,
             )
         if self._settings.unit == CPU:
             return self._on_cpus(record, size)

@@ -202,11 +202,12 @@ class JobRequests:
 
     async def _resize(self, person: Person, request: dict[str, Any]) -> Any:
         number = self._own(person, request)
-        minimum, ideal = (_bound(request, name) for name in ("minimum", "ideal"))
+        names = ("minimum", "ideal", "preferred")
+        minimum, ideal, preferred = (_bound(request, name) for name in names)
         kind = self._config.queue.size
         with changing(f"job {number}"):
-            least, most = change_bounds(self._jobs, number, minimum, ideal, kind)
-        return {"job": number, "minimum": least, "ideal": most}
+            bounds = change_bounds(self._jobs, number, minimum, ideal, preferred, kind)
+        return {"job": number, **bounds._asdict()}
 
     # --- nodes ----------------------------------------------------------------------------
 

@@ -193,6 +193,7 @@ class BoundsChanged(Struct, frozen=True):
     number: JobId  #: the job's number
     minimum: int  #: in nodes
     ideal: int  #: in nodes
+    preferred: int = 0  #: in nodes; 0: its ideal
 
 
 class SizeWanted(Struct, frozen=True):

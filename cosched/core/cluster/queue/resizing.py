@@ -133,7 +133,7 @@ class Resizing:
         before = entry.job
         if not isinstance(before, MalleableJob):
             raise CoschedError(f"job {number}: is rigid: it keeps its number of nodes")
-        job = before.within(event.minimum, event.ideal)
+        job = before.within(event.minimum, event.ideal, event.preferred)
         self._place.check(job)
         self._jobs.move(entry, Step.REBOUND, event.now_ns)
         entry.job = job

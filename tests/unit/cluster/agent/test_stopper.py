@@ -12,12 +12,15 @@ from contextlib import closing
 import pytest
 
 from cosched.cluster.agent.steward import stopping
+from cosched.core.node.messages import Mode
 from cosched.linux import proc
 from cosched.linux.waiting import comes_true
+from cosched.rundir.paths import NodePaths, job_key
+from cosched.shm.region import JobRegion
 
 #: Runs in a process of its own: its descendants are those of no other test.
 DRIVER = """
-import subprocess, sys
+import os, signal, subprocess, sys
 from cosched.cluster.agent.steward.stopping import Stopper, _descendants
 from cosched.linux import proc
 from cosched.linux.prctl import adopt_orphans
@@ -35,6 +38,12 @@ for line in sys.stdin:
     elif line == "resume\\n":
         stopper.resume()
         print("resumed", flush=True)
+    elif line == "continue\\n":
+        for pid in _descendants():
+            os.kill(pid, signal.SIGCONT)
+        print("continued", flush=True)
+    elif line == "stop again\\n":
+        print(stopper.stop_again() or "done", flush=True)
     elif line == "states\\n":
         print(*states(), flush=True)
 """
@@ -98,6 +107,28 @@ def test_process_that_its_user_has_stopped_stays_so():
         driver.reaches({"T"})
         assert driver.ask("resume") == "resumed"
         driver.reaches({"S T"})
+
+
+def test_processes_that_another_program_continues_stop_again():
+    script = "sleep 1000 & echo; sleep 1000"
+    with closing(Driver(script)) as driver:
+        driver.reaches({"S"})
+        assert driver.ask("stop") == "stopped"
+        driver.reaches({"T"})
+        assert driver.ask("continue") == "continued"
+        driver.reaches({"S"})
+        assert driver.ask("stop again") == "done"
+        driver.reaches({"T"})
+
+
+def test_processes_that_were_let_run_do_not_stop_again():
+    with closing(Driver("echo; sleep 1000")) as driver:
+        assert driver.ask("stop") == "stopped"
+        driver.reaches({"T"})
+        assert driver.ask("resume") == "resumed"
+        driver.reaches({"S"})
+        assert driver.ask("stop again") == "done"
+        assert driver.ask("states") == "S"
 
 
 # --- the scheduler daemon -----------------------------------------------------------------
@@ -168,3 +199,37 @@ def test_job_without_a_daemon_is_stopped_all_the_same(daemon, no_processes, with
     assert stopper.stop() == ""
     stopper.resume()
     assert requests == []
+
+
+@pytest.fixture
+def region(tmp_path):
+    """The region of the job, which a daemon in ``tmp_path`` has made."""
+    paths = NodePaths(tmp_path, "n1")
+    uid, gid = os.geteuid(), os.getegid()
+    key = job_key(uid, "sten-7")
+    made = JobRegion.create(paths.job_region(key), "sten-7", uid, gid)
+    yield made
+    made.unlink()
+    made.close()
+
+
+def test_region_has_the_mode_for_the_next_daemon(daemon, no_processes, region, tmp_path):
+    _, environ, before = daemon
+    stopper = stopping.Stopper(environ, pytest.fail)
+    stopper.stop()
+    assert region.mode is Mode.SUSPENDED
+    before[:] = ["suspended"]
+    stopper.stop()  # again
+    (tmp_path / "n1" / "control.sock").unlink()  # as if no daemon were up
+    stopper.resume()
+    assert region.mode is Mode.COSCHEDULED
+
+
+def test_region_keeps_what_its_owner_chose(daemon, no_processes, region):
+    _, environ, before = daemon
+    before[:] = ["suspended"]
+    region.publish_mode(Mode.SUSPENDED)
+    stopper = stopping.Stopper(environ, pytest.fail)
+    stopper.stop()
+    stopper.resume()
+    assert region.mode is Mode.SUSPENDED

@@ -82,7 +82,7 @@ KINDS = {
         JOBS,
         "move the file away to start with no jobs",
         VERSION,
-        "1 to 9",
+        "1 to 10",
     ),
     "memory": Kind(
         filled_memory,
@@ -127,7 +127,7 @@ def with_version(path, version):
     file.close()
 
 
-@pytest.mark.parametrize("version", [0, 10, 99])
+@pytest.mark.parametrize("version", [0, 11, 99])
 def test_file_of_another_version_is_refused(kind, path, version):
     with_version(path, version)
     line = refusal(kind, path)

@@ -7,7 +7,7 @@ import pytest
 from cosched.cluster.record import State
 from cosched.config.domain import QueueSettings
 from cosched.core.units import NS_PER_S
-from tests.unit.cluster.controller.controller_alone import NODES, Controller
+from tests.unit.cluster.controller.controller_alone import NODES, Controller, passes
 
 MALLEABLE = QueueSettings("fcfs", size="malleable")
 HOUR_NS = 3600 * NS_PER_S
@@ -40,7 +40,8 @@ def test_new_bounds_are_stored_with_the_job(store, asked, bounds):
     async def scenario():
         controller, number = with_a_held_job(store)
         answer = await resize(controller, number, **asked)
-        assert answer == {"ok": {"job": number, "minimum": bounds[0], "ideal": bounds[1]}}
+        shown = {"minimum": bounds[0], "ideal": bounds[1], "preferred": None}
+        assert answer == {"ok": {"job": number, **shown}}
         job = store.find(number).submission
         assert (job.minimum, job.ideal) == bounds
         assert job.time_ns == HOUR_NS * 2 // bounds[1], "the work stays as it is"
@@ -54,8 +55,43 @@ def test_ideal_of_all_nodes_stays_so(store):
     async def scenario():
         controller, number = with_a_held_job(store, ideal=0)
         answer = await resize(controller, number, minimum=2)
-        assert answer == {"ok": {"job": number, "minimum": 2, "ideal": 3}}
+        shown = {"minimum": 2, "ideal": 3, "preferred": None}
+        assert answer == {"ok": {"job": number, **shown}}
         assert store.find(number).submission.ideal == 0
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("asked", "preferred"),
+    [
+        ({"preferred": 3}, 3),
+        ({"minimum": 2}, 2),
+        ({"minimum": 3, "ideal": 3}, 3),
+        ({"minimum": 1, "ideal": 1}, 1),
+        ({"minimum": 1, "preferred": 1}, 1),
+    ],
+)
+def test_preferred_size_is_kept_within_the_bounds(store, asked, preferred):
+    async def scenario():
+        controller, number = with_a_held_job(store, ideal=3, preferred=2)
+        answer = await resize(controller, number, **asked)
+        assert answer["ok"]["preferred"] == preferred
+        assert store.find(number).submission.preferred == preferred
+        shown = (await controller.ask(do="job", job=number))["ok"]
+        assert shown["preferred"] == preferred
+
+    asyncio.run(scenario())
+
+
+def test_queue_plans_with_a_new_preferred_size(store):
+    async def scenario():
+        controller, number = with_a_held_job(store, ideal=3, preferred=2, held=False)
+        await passes()
+        run = controller.jobs.queue.place.running[number]
+        assert run.preferred == 2
+        await resize(controller, number, preferred=1)
+        assert run.preferred == 1
 
     asyncio.run(scenario())
 
@@ -74,6 +110,9 @@ def test_ideal_of_all_nodes_stays_so(store):
         ({"minimum": 1 << 70}, "the minimum of a job"),
         ({"ideal": "2"}, "the ideal of a job"),
         ({"uid": 8, "ideal": 1}, "belongs to another user"),
+        ({"preferred": 3}, "3: is not between the minimum of 1 and the ideal of 2 nodes"),
+        ({"preferred": 0}, "0: is not between the minimum of 1 and the ideal of 2 nodes"),
+        ({"preferred": "1"}, "the preferred of a job"),
     ],
 )
 def test_bounds_that_are_refused_change_nothing(store, asked, reason):

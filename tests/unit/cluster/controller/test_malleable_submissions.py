@@ -16,6 +16,14 @@ JOB = {"token": "t", "name": "a", "argv": ("/bin/true",), "environ": {}, "cwd": 
         ({"minimum": 5, "ideal": 4}, "minimum 5: is above the ideal of 4 nodes"),
         ({"minimum": 5, "ideal": -1}, "minimum 5: is above the ideal of -1 nodes"),
         ({"minimum": 1, "ideal": 1 << 40}, "a job has at most 4294967296 ranks or nodes"),
+        ({"preferred": 2}, "minimum 0: a malleable job has 1 or more"),
+        ({"minimum": 2, "preferred": 1}, "not between the minimum of 2 and any ideal"),
+        (
+            {"minimum": 1, "ideal": 4, "preferred": 5},
+            "preferred 5: is not between the minimum of 1 and the ideal of 4 nodes",
+        ),
+        ({"minimum": 1, "ideal": 4, "preferred": -1}, "preferred -1: is not between"),
+        ({"minimum": 1, "preferred": 1 << 40}, "a job has at most 4294967296 ranks"),
         ({"minimum": 1, "ideal": 4, "nodes": 2}, "in place of nodes and ranks"),
         ({"minimum": 1, "ideal": 4, "ranks": 2}, "in place of nodes and ranks"),
         (

@@ -252,7 +252,7 @@ class Agents(RuleBasedStateMachine):
     @rule(pick=PICK, sizes=st.tuples(SIZE, SIZE), tick=st.booleans())
     def rebound(self, pick, sizes, tick):
         number, (least, ideal) = self.pick(self.elastic(), pick), sorted(sizes)
-        self.jobs[number] = self.queue.jobs[number].job.within(least, ideal)
+        self.jobs[number] = self.queue.jobs[number].job.within(least, ideal, 0)
         self.handle(BoundsChanged(self.now, number, least, ideal))
         assert self.queue.jobs[number].job == self.jobs[number]
         if tick:

@@ -26,12 +26,18 @@ class MalleableJob(Job, frozen=True, kw_only=True):
     execution: Execution = linear
     cost: AdaptationCost = FREE
 
-    def within(self, minimum: int, ideal: int) -> MalleableJob:
-        """Returns the same work with other bounds. Its run time with the new ideal follows
+    def within(self, minimum: int, ideal: int, preferred: int) -> MalleableJob:
+        """Returns the same work with other sizes. Its run time with the new ideal follows
         from its model."""
         stretch = self.execution(ideal, self.size) if ideal > 0 else 1.0
         walltime_ns = max(1, round(self.walltime_ns * stretch))
-        return replace(self, minimum=minimum, size=ideal, walltime_ns=walltime_ns)
+        return replace(
+            self,
+            minimum=minimum,
+            size=ideal,
+            preferred=preferred,
+            walltime_ns=walltime_ns,
+        )
 
 
 def preferred_nodes(job: Job) -> int:
