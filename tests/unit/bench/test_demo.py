@@ -14,8 +14,10 @@ from click.testing import CliRunner
 from cosched.bench.demo.picture import picture
 from cosched.bench.demo.sample import make_folder, write_workload
 from cosched.bench.results.document import document
+from cosched.bench.results.results import Failure
 from cosched.bench.run.arms import Arm
 from cosched.bench.run.bench import Outcome
+from cosched.bench.run.processes import RunLate
 from cosched.bench.run.testbed import TestbedOptions
 from cosched.bench.workload.file import load_workload
 from cosched.cli.main import cosched
@@ -79,7 +81,10 @@ def test_busy_machine_and_failed_runs_give_no_conclusion(tmp_path):
     assert "No conclusion: other programs" in text
     assert "as fast" not in text
     failed = result(tmp_path, failed_run(Arm.COSCHED, 1))
-    assert "No conclusion: a way to run the jobs failed." in picture(failed)
+    assert " ".join(picture(failed)).endswith(
+        "No conclusion. 'at once, with cosched' failed: job 'wavefront.1' ended with "
+        "status 3."
+    )
 
 
 def invoke(*words):
@@ -100,8 +105,19 @@ def test_demo_measures_on_this_machine(tmp_path, monkeypatch):
     ((options, workload),) = asked
     assert options.testbed.hosts == ("localhost",)
     assert (options.repeats, options.testbed.mpi) == (1, "mpich")
+    assert options.within_s == 60.0
     assert [job.spec.ranks for job in workload.instances()] == [2, 2, 2]
     assert not options.workload.exists()
+
+
+def test_late_warm_up_is_one_line_with_a_remedy(tmp_path, monkeypatch):
+    def run_bench(_options, _environ, _log):
+        raise RunLate(Failure("in the warm-up not over in 36 s"))
+
+    monkeypatch.setattr(demo, "run_bench", run_bench)
+    monkeypatch.setenv("COSCHED_RUN_DIR", str(tmp_path))
+    failed = invoke("demo").exception
+    assert str(failed) == "in the warm-up not over in 36 s; try it again on a quiet machine"
 
 
 def test_sample_is_written_and_runs(tmp_path):
