@@ -180,8 +180,8 @@ class EnumChoice(click.Choice):  # type: ignore[type-arg,unused-ignore]
 class ExistingPath(click.Path):  # type: ignore[type-arg,unused-ignore]
     """The path of a file or a folder that must be there. A shell completes it.
 
-    remedy: what the user should do if it is not, for the end of the error's line. kind:
-    ``file_okay=False`` for a folder, ``dir_okay=False`` for a file.
+    remedy: the end of the error's line, which advises the user. kind: ``file_okay=False``
+    for a folder, ``dir_okay=False`` for a file.
     """
 
     def __init__(self, remedy: str, **kind: bool) -> None:
