@@ -39,7 +39,7 @@ class BenchOptions:
     #: known.
     seen: int = 0
     #: How long all runs may take; then runs fail or are left out. Each of the two runs of
-    #: the warm-up, which also builds the interposer, may take half of it.
+    #: the warm-up may take half of it.
     within_s: float = math.inf
     command_line: tuple[str, ...] = ()  #: the call of the bench, for the document
 

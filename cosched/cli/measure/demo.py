@@ -9,7 +9,13 @@ from pathlib import Path
 import click
 
 from cosched.bench.demo.picture import NAMES, picture
-from cosched.bench.demo.sample import PROGRAM, build_sample, make_folder, write_workload
+from cosched.bench.demo.sample import (
+    PROGRAM,
+    build_sample,
+    build_shim,
+    make_folder,
+    write_workload,
+)
 from cosched.bench.run.bench import BenchOptions, Outcome, run_bench
 from cosched.bench.run.interrupts import temporary_folder
 from cosched.bench.run.processes import RunLate
@@ -85,6 +91,8 @@ class Demo(Command):
         return EXIT_FAILURE if outcome.failed else 0
 
     def _measure(self) -> Outcome:
+        log = display_stream()
+        build_shim(self.mpi, os.environ, lambda line: print(line, file=log, flush=True))
         with temporary_folder("cosched-demo-") as folder:
             options = BenchOptions(
                 workload=write_workload(folder, _RANKS, self.jobs),
@@ -95,7 +103,7 @@ class Demo(Command):
                 command_line=tuple(sys.argv),
             )
             try:
-                return run_bench(options, os.environ, display_stream())
+                return run_bench(options, os.environ, log)
             except RunLate as error:
                 raise CoschedError(f"{error}; try it again on a quiet machine") from None
 
