@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from cosched.bench.demo import sample
 from cosched.bench.demo.picture import picture
 from cosched.bench.demo.sample import build_shim, make_folder, write_workload
 from cosched.bench.results.document import document
@@ -141,13 +142,20 @@ def test_sample_is_written_and_runs(tmp_path):
 
 def test_shim_is_built_once_with_one_line_before(tmp_path, monkeypatch):
     mpiexec = Path(sys.executable).parent / "mpiexec"
-    if shutil.which("gcc") is None or not mpiexec.exists():
-        pytest.skip("no C compiler, or no MPI beside this Python")
+    if not mpiexec.exists():
+        pytest.skip("no MPI beside this Python")
+
+    def make_shim(build):
+        assert lines == ["building the shim for this MPI, once"]
+        build.library.parent.mkdir(parents=True)
+        build.library.touch()
+
+    monkeypatch.setattr(sample, "make_shim", make_shim)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     lines = []
     for _ in range(2):
         build_shim(str(mpiexec), os.environ, lines.append)
-    assert lines == ["building the shim for this MPI, once"]
+    assert len(lines) == 1
     assert len(list(tmp_path.rglob("libcosched_mpi.so"))) == 1
 
 
