@@ -41,7 +41,8 @@ class Demo(Command):
     Runs several jobs of it: one after the other, all at once under the kernel alone, and
     all at once with cosched. Any user can do it. The machine should have nothing else to
     do: then it takes less than a minute. On a busy machine it makes fewer runs, or stops
-    some, and ends after four minutes at most; with --repeat 4 after eight.
+    some: they take four minutes at most, and eight with --repeat 4. The first demo with an
+    MPI also builds the shim, however long that takes.
 
     With --build DIR it runs nothing. It writes into DIR the program, its source and a
     workload for cosched bench.
