@@ -6,13 +6,14 @@ import os
 import sys
 from pathlib import Path
 
-from cosched.cluster.client import NoAnswer, Patience
+from cosched.cluster.client import NoAnswer, NoDomain, Patience
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.submission import JOB_VARIABLE
 from cosched.cluster.up.missing_member import lacks_a_member
 from cosched.core.errors import CoschedError
+from cosched.core.names import member_of
 from cosched.jobs.client import Client
-from cosched.rundir.directories import is_listening
+from cosched.rundir.directories import domain_dir_to_ask, is_listening
 
 #: For a shell that completes a word: the user waits at the prompt.
 AT_THE_PROMPT = Patience(within_s=1.0)
@@ -24,6 +25,34 @@ def connect(
 ) -> Client:
     """Connects once, as ``Connector``."""
     return Connector(run_dir, node, command)()
+
+
+def connect_to_read(run_dir: Path | None) -> Client:
+    """Connects as ``connect``, to read about jobs. Starts the user's private domain again
+    if it rests. Raises NoDomain if no domain answers then."""
+    try:
+        return connect(run_dir)
+    except NoDomain:
+        # A member that a command of a job started would end with the job.
+        if JOB_VARIABLE in os.environ or not rests(run_dir):
+            raise
+    from cosched.cluster.up.private import start_private
+
+    _print("cosched", "the private domain has ended; starting it again to read its jobs")
+    start_private(_place(run_dir), member_of(os.uname().nodename))
+    return connect(run_dir)
+
+
+def rests(run_dir: Path | None) -> bool:
+    """Returns whether a private domain of this user is down, and no job waits in it."""
+    # Most commands find a domain that answers.
+    from cosched.cluster.up.private import is_at_rest
+
+    return is_at_rest(_place(run_dir))
+
+
+def _place(run_dir: Path | None) -> Path:
+    return run_dir or domain_dir_to_ask(os.environ, os.geteuid())
 
 
 class Connector:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import enum
+import os
 import shlex
+import stat
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
@@ -172,3 +175,39 @@ class EnumChoice(click.Choice):  # type: ignore[type-arg,unused-ignore]
         if isinstance(value, self.kind):
             return value
         return self.kind(super().convert(value, param, ctx))
+
+
+class ExistingPath(click.Path):  # type: ignore[type-arg,unused-ignore]
+    """The path of a file or a folder that must be there. A shell completes it.
+
+    remedy: the end of the error's line, which advises the user. kind: ``file_okay=False``
+    for a folder, ``dir_okay=False`` for a file.
+    """
+
+    def __init__(self, remedy: str, **kind: bool) -> None:
+        super().__init__(path_type=Path, **kind)
+        self._remedy = remedy
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Any:
+        """Returns the path; raises CoschedError if it is missing or of the other kind."""
+        problem = self._problem(Path(value))
+        if problem:
+            raise CoschedError(f"{value}: {problem}; {self._remedy}")
+        return super().convert(value, param, ctx)
+
+    def _problem(self, path: Path) -> str:
+        try:
+            is_folder = stat.S_ISDIR(os.stat(path).st_mode)
+        except OSError as error:
+            return f"cannot be read: {error.strerror}"
+        if is_folder and not self.dir_okay:
+            return "is a folder"
+        if not is_folder and not self.file_okay:
+            return "is not a folder"
+        return "" if os.access(path, os.R_OK) else "cannot be read: Permission denied"
+
+
+#: A file with the settings of a domain.
+DOMAIN_TOML = ExistingPath("name a domain.toml", dir_okay=False)

@@ -58,8 +58,9 @@ def no_daemons(run_dir: Path, euid: int) -> NoDaemon:
     if run_dir != default_run_dir({}, euid) or run_dir == SYSTEM_RUN_DIR:
         return NoDaemon(f"no daemons are up in {run_dir}; start them: cosched up")
     return NoDaemon(
-        f"no daemon here, neither in {SYSTEM_RUN_DIR} nor in {run_dir}; is this a compute "
-        "node? 'cosched up' starts daemons for your own jobs"
+        f"no daemon here, neither in {SYSTEM_RUN_DIR} nor in {run_dir}; those of "
+        "cosched-run end with its last job, and those of 'cosched up' stay; is this a "
+        "compute node?"
     )
 
 

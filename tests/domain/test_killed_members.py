@@ -1,5 +1,6 @@
 """Commands start a killed member of a private domain again, and ``cluster down`` the
-controller of each domain of this machine."""
+controller of each domain of this machine. Commands that read about jobs start an ended
+private domain again."""
 
 import contextlib
 import json
@@ -222,6 +223,32 @@ def test_down_ends_a_domain_whose_controller_was_killed(private):
     with contextlib.closing(sqlite3.connect(private.paths.store)) as store:
         (state,) = store.execute("select state from jobs where number = ?", (waiting,))
     assert state == ("queued",)
+
+
+def test_jobs_of_an_ended_private_domain_can_be_read(private):
+    private.run("submit", "--wait", "--output", "kept", "echo", "one")
+    again = "cosched: the private domain has ended; starting it again to read its jobs\n"
+    for words, expected in [
+        (("queue", "--all", "--format", "job,state"), "job state\n  1 done\n"),
+        (("output", "1"), "one\n"),
+        (("why", "1"), "job 1: ended with status 0\n"),
+    ]:
+        assert private.run("cluster", "down")[0] == 0
+        until(lambda: not private.members())
+        assert private.run("queue") == (0, "no jobs\n", "")
+        assert not private.members()
+        assert private.run(*words) == (0, expected, again)
+
+
+def test_a_command_that_reads_starts_no_domain_in_which_jobs_wait(private):
+    private.run("submit", "--hold", "true")
+    assert private.run("cluster", "down")[0] == 0
+    until(lambda: not private.members())
+    for words in [("queue",), ("queue", "--all"), ("output", "1")]:
+        status, out, err = private.run(*words)
+        assert (status, out) == (1, "")
+        assert "no domain answers" in err
+    assert not private.members()
 
 
 def test_down_starts_no_job_that_waits(private):

@@ -25,9 +25,11 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import math
 import os
 import shlex
 import sys
+import time
 from collections.abc import Sequence
 from datetime import datetime, timezone
 from pathlib import Path
@@ -51,6 +53,7 @@ from cosched.bench.measure.equal_speed import rescaled, speeds, usual_probe_us
 from cosched.bench.results.results import ArmSummary, Run, summarise
 from cosched.bench.results.run_store import open_run_store
 from cosched.bench.run.arms import parse_arms
+from cosched.bench.run.budget import Budget
 from cosched.bench.run.progress import open_progress
 from cosched.bench.run.repeats import Point, Runs, run_all, to_run
 from cosched.bench.run.testbed import Testbed, TestbedOptions, open_testbed
@@ -116,7 +119,8 @@ def _measure(plan: Plan, options: argparse.Namespace, testbed: Testbed) -> Runs:
                 if plan.seen:
                     for session in testbed.sessions.values():
                         session.see(plan.seen, progress)
-            return run_all(points, repeats, store, progress)
+            no_bound = Budget(math.inf, time.monotonic)
+            return run_all(points, repeats, store, progress, no_bound)
 
 
 def _need_matplotlib() -> None:

@@ -41,7 +41,7 @@ def verdict(arms: Mapping[Arm, Mapping[str, Any]]) -> list[str]:
     """Returns what the figures show, also if that is no gain."""
     kernel, cosched = (arms[arm]["mean_response_s"] for arm in (Arm.KERNEL, Arm.COSCHED))
     if kernel is None or cosched is None:
-        return textwrap.wrap("No conclusion: a way to run the jobs failed.", WIDTH)
+        return textwrap.wrap(_failed(arms), WIDTH)
     if any(_is_disturbed(arms[arm]) for arm in (Arm.KERNEL, Arm.COSCHED)):
         words = (
             "No conclusion: other programs kept the CPUs busy. Try it again on a quiet "
@@ -63,6 +63,17 @@ def verdict(arms: Mapping[Arm, Mapping[str, Any]]) -> list[str]:
     if _overlap(arms):
         words += " But single runs overlap: repeat it with --repeat 5."
     return textwrap.wrap(words, WIDTH)
+
+
+def _failed(arms: Mapping[Arm, Mapping[str, Any]]) -> str:
+    """Returns why there is no conclusion: the ways to run the jobs that failed."""
+    reasons = (
+        f" '{NAMES[arm]}' failed: {run['failure']['line']}."
+        for arm, found in arms.items()
+        for run in found["repeats"]
+        if run["failure"] is not None
+    )
+    return f"No conclusion.{''.join(reasons)}"
 
 
 def _head(document: Mapping[str, Any]) -> list[str]:

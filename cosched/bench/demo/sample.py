@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from cosched.bench.workload.build import build_program
 from cosched.core.errors import CoschedError
 from cosched.launch.mpi import SearchPath, find_mpi
 from cosched.launch.program import inspect
+from cosched.launch.shim import make_shim, plan_build
 from cosched.linux.files.whole import write_whole
 
 #: The name of the sample program.
@@ -43,15 +44,30 @@ def write_workload(folder: Path, ranks: int, jobs: int) -> Path:
 def build_sample(folder: Path, wanted: str | None, environ: Mapping[str, str]) -> Path:
     """Builds the program for an MPI; returns its path in the folder. wanted: the value of
     ``--mpi``. Raises CoschedError without an MPI or a compiler."""
+    built = build_program(_SOURCE, _find_mpicc(wanted, environ), environ)
+    path = folder / PROGRAM
+    write_whole(path, built.read_bytes(), 0o755)
+    return path
+
+
+def build_shim(
+    wanted: str | None, environ: Mapping[str, str], note: Callable[[str], object]
+) -> None:
+    """Builds the shim for an MPI, unless it is there. wanted: the value of ``--mpi``. note:
+    takes one line before the build. Raises CoschedError as ``build_sample``."""
+    build = plan_build(_find_mpicc(wanted, environ), environ)
+    if not build.is_built:
+        note("building the shim for this MPI, once")
+        make_shim(build)
+
+
+def _find_mpicc(wanted: str | None, environ: Mapping[str, str]) -> Path:
     words = ("cosched",)  # no program chooses the MPI
     places = SearchPath(Path(sys.executable).parent, environ)
     mpi = find_mpi(inspect(words, environ, None), wanted, places)
     if mpi.mpicc is None:
         raise CoschedError(f"no mpicc beside {mpi.mpiexec} to build with; use --mpi")
-    built = build_program(_SOURCE, mpi.mpicc, environ)
-    path = folder / PROGRAM
-    write_whole(path, built.read_bytes(), 0o755)
-    return path
+    return mpi.mpicc
 
 
 def make_folder(folder: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -13,6 +15,7 @@ from cosched.bench.results.results import ArmSummary, Run, summarise_arms
 from cosched.bench.results.results_table import known_lengths, render
 from cosched.bench.results.run_store import open_run_store
 from cosched.bench.run.arms import Arm, Setup
+from cosched.bench.run.budget import Budget
 from cosched.bench.run.progress import open_progress
 from cosched.bench.run.repeats import Point, run_all, to_run
 from cosched.bench.run.testbed import Testbed, TestbedOptions, open_testbed
@@ -35,6 +38,9 @@ class BenchOptions:
     #: How often each program runs alone before the measured runs, so that its length is
     #: known.
     seen: int = 0
+    #: How long all runs may take; then runs fail or are left out. Each of the two runs of
+    #: the warm-up may take half of it.
+    within_s: float = math.inf
     command_line: tuple[str, ...] = ()  #: the call of the bench, for the document
 
 
@@ -83,10 +89,11 @@ def _measure(
             if done:
                 progress.show(f"runs done already: {done}")
             if options.warm_up and left:
-                session.warm_up(arms, progress)
+                session.limited_to(options.within_s / 2).warm_up(arms, progress)
             if options.seen and left and any(arm.coscheduled for arm in arms):
                 session.see(options.seen, progress)
-            found = run_all(points, options.repeats, store, progress)
+            budget = Budget(options.within_s, time.monotonic)
+            found = run_all(points, options.repeats, store, progress, budget)
     runs = {point.setup.arm: found[point.key] for point in points}
     return summarise_arms({arm: _runs_of(arm, workload, runs) for arm in options.arms})
 

@@ -62,6 +62,10 @@ class RunFailed(CoschedError):
         self.failure = failure
 
 
+class RunLate(RunFailed):
+    """The run took longer than its limit."""
+
+
 @dataclass(slots=True)
 class _StartedJob:
     submission: Submission
@@ -166,7 +170,7 @@ class _Round:
         _check_deadlines(self._running.values(), now_s)
         if self.unfinished and now_s >= self._limit_s:
             running = ", ".join(self.running) or "none"
-            raise RunFailed(
+            raise RunLate(
                 Failure(f"not over in {self._limit_s:g} s; the jobs that ran: {running}")
             )
 

@@ -1,7 +1,7 @@
 """Runs every point of a bench, repeat after repeat.
 
 A point that fails gets no further repeat; the others go on. Runs that the store holds are
-not run again.
+not run again. A round, which runs each point once, begins only if there is time for it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TypeVar
 from cosched.bench.results.results import Run
 from cosched.bench.results.run_store import RunStore
 from cosched.bench.run.arms import Setup
+from cosched.bench.run.budget import Budget
 from cosched.bench.run.progress import Progress
 from cosched.bench.run.session import Session
 
@@ -59,19 +60,31 @@ def to_run(points: Sequence[Point], repeats: int, store: RunStore) -> list[str]:
 
 
 def run_all(
-    points: Sequence[Point], repeats: int, store: RunStore, progress: Progress
+    points: Sequence[Point],
+    repeats: int,
+    store: RunStore,
+    progress: Progress,
+    budget: Budget,
 ) -> Runs:
     """Returns every run, by the point's key, in order of the repeats."""
     order = interleave(points, repeats)
     found: Runs = {point.key: [] for point in points}
     failed: set[tuple[str, str]] = set()
     for number, (point, repeat) in enumerate(order, 1):
+        done = (number - 1) % len(points)
+        if done == 0:
+            left_out = budget.round_left_out() if repeat > 1 else ""
+            if left_out:
+                progress.show(left_out)
+                break
+            budget.begin_round()
         if point.key in failed:
             continue
         run = store.find(*point.key, repeat)
         if run is None:
             progress.begin(number, len(order), point.name, repeat)
-            run = point.session.run_once(point.setup, repeat, progress)
+            session = point.session.limited_to(budget.share_s(len(points) - done))
+            run = session.run_once(point.setup, repeat, progress)
             store.add(*point.key, run)
             progress.end(run)
         found[point.key].append(run)

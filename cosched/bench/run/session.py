@@ -48,6 +48,10 @@ class Session:
     record: RunRecord
     limit_s: float = math.inf  #: a longer run counts as failed
 
+    def limited_to(self, limit_s: float) -> Session:
+        """Returns the same session with runs of at most ``limit_s``, if that is less."""
+        return replace(self, limit_s=min(self.limit_s, limit_s))
+
     def warm_up(self, arms: Iterable[Arm], progress: Progress) -> None:
         """Runs the first job alone, without a result; RunFailed if it fails.
 
@@ -183,7 +187,7 @@ def _failing_in(where: str) -> Iterator[None]:
         yield
     except RunFailed as error:
         line = f"{where} {error.failure.line}"
-        raise RunFailed(Failure(line, error.failure.output)) from error
+        raise type(error)(Failure(line, error.failure.output)) from error
 
 
 def _unknown(job: str, figure: str) -> str:

@@ -8,6 +8,7 @@ import click
 
 from cosched.cli.declared import Command, argument, command
 from cosched.cli.options import domain_dir_option
+from cosched.cli.values import ExistingPath
 from cosched.cluster.backup import back_up, restore
 from cosched.cluster.paths import DomainPaths
 
@@ -44,7 +45,9 @@ class Restore(Command):
       cosched cluster restore /root/domain-monday
     """
 
-    folder: Path = argument(type=click.Path(exists=True, file_okay=False, path_type=Path))
+    folder: Path = argument(
+        type=ExistingPath("name one that cosched cluster backup wrote", file_okay=False)
+    )
     run_dir: Path = domain_dir_option()
 
     def run(self) -> None:

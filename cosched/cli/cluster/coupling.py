@@ -17,6 +17,7 @@ from cosched.cli.options import (
     json_option,
     run_dir_option,
 )
+from cosched.cli.values import DOMAIN_TOML
 from cosched.cluster.engines.slurm.prolog_scripts import (
     GATE,
     check_reads,
@@ -50,7 +51,7 @@ class Couple(Command):
 
     config: Path = option(
         required=True,
-        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        type=DOMAIN_TOML,
         help="A domain.toml with a table [coupling].",
     )
     run_dir: Path = run_dir_option()

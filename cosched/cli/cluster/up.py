@@ -19,7 +19,7 @@ from cosched.cli.cluster.site import (
 from cosched.cli.connection import patient
 from cosched.cli.declared import Command, command, flag, option, part
 from cosched.cli.options import any_run_dir_option, hosts_option, run_dir_option
-from cosched.cli.values import NODES, SECONDS
+from cosched.cli.values import DOMAIN_TOML, NODES, SECONDS
 from cosched.cluster.client import NoDomain
 from cosched.cluster.keys import make_keys
 from cosched.cluster.paths import DomainPaths
@@ -70,7 +70,7 @@ class Up(Command):
         help="The remote shell; the host and the command follow.",
     )
     config: Path | None = option(
-        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        type=DOMAIN_TOML,
         help="A domain.toml; its nodes must be those that are started.",
     )
     queue: QueueSettings = part(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from cosched.cli.connection import Connector
+from cosched.cli.connection import Connector, connect_to_read
 from cosched.cli.declared import Command, argument, command, flag
 from cosched.cli.domain.job_names import JOB
 from cosched.cli.domain.waiting import STDOUT, is_private
@@ -40,7 +40,7 @@ class Output(Command):
 
     def run(self) -> None:
         reach = Connector(self.run_dir)
-        with reach() as client:
+        with connect_to_read(self.run_dir) as client:
             tasks, _ = client.tasks(self.job)
             if len(tasks) == 1:
                 infos = [client.job(tasks[0]["job"])]

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import click
 
-from cosched.cli.connection import connect
+from cosched.cli.connection import connect, connect_to_read, rests
 from cosched.cli.declared import Command, command, flag, option
 from cosched.cli.domain.queue_columns import COLUMNS
 from cosched.cli.options import domain_dir_option, json_option
 from cosched.cluster.answers import JobInfo
+from cosched.cluster.client import NoDomain
 from cosched.tables import WIDTH
 
 #: The columns without --format: those of jobs that have not ended, and of all jobs.
@@ -76,8 +77,7 @@ class Queue(Command):
         usual = _WITH_ENDED if ended else _USUAL
         columns = COLUMNS.read(usual if self.format is None else self.format)
         folded = not (self.as_csv or self.as_json)
-        with connect(self.run_dir) as client:
-            jobs = client.queue(ended, folded=folded)
+        jobs = self._jobs(ended, folded=folded)
         if self.me:
             jobs = [job for job in jobs if job["uid"] == os.geteuid()]
         if self.as_json:
@@ -92,6 +92,18 @@ class Queue(Command):
                 click.echo(f"({len(jobs) - len(rows)} more jobs: --json)")
         else:
             click.echo("no jobs")
+
+    def _jobs(self, ended: int, *, folded: bool) -> list[JobInfo]:
+        """Returns the jobs of the domain; [] if the user's private domain rests and no
+        ended ones are wanted."""
+        reach = connect_to_read if ended else connect
+        try:
+            with reach(self.run_dir) as client:
+                return client.queue(ended, folded=folded)
+        except NoDomain:
+            if ended or not rests(self.run_dir):
+                raise
+            return []
 
 
 def _screen() -> int:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from cosched.cli.connection import patient
+from cosched.cli.connection import connect_to_read, patient
 from cosched.cluster.answers import label_of
 from cosched.core.arrays import JobRef, parse_job
 from cosched.core.errors import CoschedError
@@ -31,7 +31,7 @@ def explain_in_domain(
     of this machine. last: the most changes on each node.
     """
     try:
-        with Client.connect_to_running(run_dir, patience=patient()) as client:
+        with connect_to_read(run_dir) as client:
             jobs = _jobs(client, asker)
             if len(jobs) == 1:
                 return _explain(client, jobs[0], places, asker, last)

@@ -15,6 +15,7 @@ from pathlib import Path
 from cosched.cluster.client import NoDomain
 from cosched.cluster.keys import remove_broken
 from cosched.cluster.paths import DomainPaths
+from cosched.cluster.store import JobStore
 from cosched.cluster.up.domain import (
     await_end,
     start_domain,
@@ -81,6 +82,19 @@ def restore_private(run_dir: Path, note: Callable[[str], object]) -> None:
     _check_directories(paths, member_of(os.uname().nodename))
     with _starting(paths):
         _start_missing(paths, note)
+
+
+def is_at_rest(run_dir: Path) -> bool:
+    """Returns whether a private domain of this user is down, and no job waits in it. Raises
+    CoschedError if its jobs cannot be read."""
+    paths = DomainPaths(run_dir)
+    if not (_may_be_private(paths) and paths.store.exists()):
+        return False
+    (node,) = load_config(paths.config).nodes
+    if is_held(paths.controller_lock) or is_held(paths.agent_lock(node)):
+        return False
+    with contextlib.closing(JobStore(paths.store, (node,))) as store:
+        return not store.live()
 
 
 def renew_private(run_dir: Path, what: str, warn: Callable[[str], object]) -> None:

@@ -11,11 +11,14 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from cosched.bench.demo import sample
 from cosched.bench.demo.picture import picture
-from cosched.bench.demo.sample import make_folder, write_workload
+from cosched.bench.demo.sample import build_shim, make_folder, write_workload
 from cosched.bench.results.document import document
+from cosched.bench.results.results import Failure
 from cosched.bench.run.arms import Arm
 from cosched.bench.run.bench import Outcome
+from cosched.bench.run.processes import RunLate
 from cosched.bench.run.testbed import TestbedOptions
 from cosched.bench.workload.file import load_workload
 from cosched.cli.main import cosched
@@ -79,7 +82,10 @@ def test_busy_machine_and_failed_runs_give_no_conclusion(tmp_path):
     assert "No conclusion: other programs" in text
     assert "as fast" not in text
     failed = result(tmp_path, failed_run(Arm.COSCHED, 1))
-    assert "No conclusion: a way to run the jobs failed." in picture(failed)
+    assert " ".join(picture(failed)).endswith(
+        "No conclusion. 'at once, with cosched' failed: job 'wavefront.1' ended with "
+        "status 3."
+    )
 
 
 def invoke(*words):
@@ -87,21 +93,35 @@ def invoke(*words):
 
 
 def test_demo_measures_on_this_machine(tmp_path, monkeypatch):
-    asked = []
+    asked, built = [], []
 
     def run_bench(options, _environ, _log):
         asked.append((options, load_workload(options.workload)))
         return Outcome("", result(tmp_path, *coscheduled((2.0, 2.2))), failed=False)
 
     monkeypatch.setattr(demo, "run_bench", run_bench)
+    monkeypatch.setattr(demo, "build_shim", lambda mpi, *_: built.append(mpi))
     monkeypatch.setenv("COSCHED_RUN_DIR", str(tmp_path))
     done = invoke("demo", "--jobs", "3", "--repeat", "1", "--mpi", "mpich")
     assert (done.exit_code, done.output.splitlines()[-1]) == (0, "fast.")
     ((options, workload),) = asked
+    assert built == ["mpich"]
     assert options.testbed.hosts == ("localhost",)
     assert (options.repeats, options.testbed.mpi) == (1, "mpich")
+    assert options.within_s == 60.0
     assert [job.spec.ranks for job in workload.instances()] == [2, 2, 2]
     assert not options.workload.exists()
+
+
+def test_late_warm_up_is_one_line_with_a_remedy(tmp_path, monkeypatch):
+    def run_bench(_options, _environ, _log):
+        raise RunLate(Failure("in the warm-up not over in 36 s"))
+
+    monkeypatch.setattr(demo, "run_bench", run_bench)
+    monkeypatch.setattr(demo, "build_shim", lambda *_: None)
+    monkeypatch.setenv("COSCHED_RUN_DIR", str(tmp_path))
+    failed = invoke("demo").exception
+    assert str(failed) == "in the warm-up not over in 36 s; try it again on a quiet machine"
 
 
 def test_sample_is_written_and_runs(tmp_path):
@@ -118,6 +138,25 @@ def test_sample_is_written_and_runs(tmp_path):
     )
     assert b"verification: success" in ran.stdout
     assert invoke("demo", "--build", str(folder), "--mpi", str(mpiexec)).exit_code == 0
+
+
+def test_shim_is_built_once_with_one_line_before(tmp_path, monkeypatch):
+    mpiexec = Path(sys.executable).parent / "mpiexec"
+    if not mpiexec.exists():
+        pytest.skip("no MPI beside this Python")
+
+    def make_shim(build):
+        assert lines == ["building the shim for this MPI, once"]
+        build.library.parent.mkdir(parents=True)
+        build.library.touch()
+
+    monkeypatch.setattr(sample, "make_shim", make_shim)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    lines = []
+    for _ in range(2):
+        build_shim(str(mpiexec), os.environ, lines.append)
+    assert len(lines) == 1
+    assert len(list(tmp_path.rglob("libcosched_mpi.so"))) == 1
 
 
 def test_other_files_are_kept(tmp_path):

@@ -104,6 +104,20 @@ def test_cosched_run_help_fits_80_columns():
         (["status", "--run-dir", "/nonexistent", "--node", "x"], "node x"),
         (["history", "--last", "1d"], "'1d' is a time; write --since 1d."),
         (["down", "--run-dir", "/nonexistent"], "no daemons are up"),
+        (
+            ["cluster", "restore", "/nonexistent"],
+            "cosched: /nonexistent: cannot be read: No such file or directory; name one "
+            "that cosched cluster backup wrote",
+        ),
+        (["cluster", "restore", "/etc/passwd"], "cosched: /etc/passwd: is not a folder"),
+        (
+            ["cluster", "up", "--config", "/etc"],
+            "cosched: /etc: is a folder; name a domain.toml",
+        ),
+        (
+            ["cluster", "couple", "--config", "/nonexistent"],
+            "No such file or directory; name a domain.toml",
+        ),
     ],
 )
 def test_bad_input_prints_one_line_and_fails(arguments, words):

@@ -13,7 +13,10 @@ from tests.unit.observe.top_samples import job, status, task
 
 def test_no_daemons_asks_user_for_compute_node():
     error = str(no_daemons(default_run_dir({}, 1000), 1000))
-    assert "is this a compute node?" in error
+    assert error.endswith(
+        "those of cosched-run end with its last job, and those of 'cosched up' stay; is "
+        "this a compute node?"
+    )
     assert "/run/cosched" in error
     assert str(default_run_dir({}, 1000)) in error
 
