@@ -23,26 +23,7 @@ pytestmark = [
 ]
 
 WITH = "python3,mpich,procps,systemd,init-system-helpers"
-RING = """
-#include <mpi.h>
-#include <stdio.h>
-#include <stdlib.h>
-int main(int argc, char **argv) {
-    MPI_Init(&argc, &argv);
-    int rank, ranks, goes = 1;
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    double end = MPI_Wtime() + atof(argv[1]);
-    while (goes) {
-        goes = MPI_Wtime() < end;
-        MPI_Bcast(&goes, 1, MPI_INT, 0, MPI_COMM_WORLD);
-    }
-    if (rank == 0)
-        printf("a ring of %d has ended\\n", ranks);
-    MPI_Finalize();
-    return 0;
-}
-"""
+RING = ROOT / "tests/packaging/ring.c"
 #: Makes a root of its own from $BASE, and runs the script inside.
 INSIDE = """
 hostname pkgnode
@@ -73,8 +54,7 @@ def given(tmp_path_factory):
         subprocess.run([ROOT / "scripts/package", "deb", folder], check=True, timeout=1800)
         (package,) = folder.glob("cosched_*.deb")
         package.rename(folder / "cosched.deb")
-    (folder / "ring.c").write_text(RING)
-    subprocess.run(["mpicc.mpich", "ring.c", "-o", "ring"], cwd=folder, check=True)
+    subprocess.run(["mpicc.mpich", RING, "-o", folder / "ring"], check=True)
     return folder
 
 
