@@ -1,8 +1,8 @@
 """The Debian package, installed into a Debian without a compiler.
 
 The package is built, which needs the network and some minutes, unless COSCHED_DEB names
-one. ``mmdebstrap`` makes a small
-Debian with MPICH, and each test has a copy-on-write view of it with its own processes.
+one, which may be for another release. ``mmdebstrap`` makes a small Debian of that release
+with MPICH, and each test has a copy-on-write view of it with its own processes.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import subprocess
 
 import pytest
 
+from scripts.vmlab.release import RELEASES
 from tests.places import ROOT
 
 pytestmark = [
@@ -59,16 +60,19 @@ def given(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def base(tmp_path_factory):
+def base(given, tmp_path_factory):
+    """The root of a small Debian, of the release for which the package is."""
     folder = tmp_path_factory.mktemp("base") / "root"
     command = ("mmdebstrap", "--mode=root", "--variant=minbase", f"--include={WITH}")
-    release = subprocess.run(
-        ["sh", "-c", '. /etc/os-release; printf %s "$VERSION_CODENAME"'],
+    version = subprocess.run(
+        ["dpkg-deb", "--field", given / "cosched.deb", "Version"],
         capture_output=True,
         text=True,
         check=True,
     ).stdout
-    subprocess.run([*command, release, folder], check=True, timeout=1200)
+    number = int(version.rpartition("~debian")[2])
+    (suite,) = (each.suite for each in RELEASES.values() if each.number == number)
+    subprocess.run([*command, suite, folder], check=True, timeout=1200)
     return folder
 
 
