@@ -248,9 +248,11 @@ class Client:
         found: list[PairInfo] = self._ask("pairs")
         return found
 
-    def drain(self, names: Sequence[str], reason: str = "") -> None:
-        """Keeps new jobs away from nodes."""
-        self._ask("drain", names=list(names), reason=reason)
+    def drain(self, names: Sequence[str], reason: str = "", *, wait: bool = False) -> None:
+        """Keeps new jobs away from nodes. wait: returns when no job is on them."""
+        within_s = None if wait else self._patience.within_s
+        names = list(names)
+        self._ask_within(within_s, "drain", names=names, reason=reason, wait=wait)
 
     def undrain(self, names: Sequence[str]) -> None:
         """Returns drained nodes to service."""

@@ -165,7 +165,9 @@ def for_all_users(build: ShimBuild) -> ShimBuild:
 def for_release(build: ShimBuild) -> ShimBuild:
     """Returns the same build, kept in the installation's cache for each build of this MPI
     with the same interface: the same file name with all numbers, in the same folder. So a
-    package has it for nodes without a compiler, before and after a security update."""
+    package has it for nodes without a compiler, before and after a security update. For an
+    MPI inside the installation the build serves exactly these files, wherever the
+    installation is: pip puts both there from wheels."""
     flags = FLAGS + (SANITIZE_FLAGS if build.sanitize else ())
     return build._replace(library=_of_release(_release_name(build.libraries, flags)))
 
@@ -243,8 +245,20 @@ def _installed_libraries(names: Sequence[str]) -> tuple[Path, ...]:
 
 def _release_name(libraries: Sequence[Path], flags: Sequence[str]) -> str:
     """Returns a name that depends on the interface of the MPI and on our sources."""
-    parts = ("release", *map(str, libraries), *flags, *LINK_FLAGS)
+    parts: list[str | bytes] = ["release", *flags, *LINK_FLAGS]
+    for library in libraries:
+        parts += _interface(library)
     return fingerprint((*parts, *file_parts(_inputs())))
+
+
+def _interface(library: Path) -> tuple[str | bytes, ...]:
+    """Returns the path of a library. Inside the installation it is the path from there,
+    with size and build id: the names of libraries that pip installs have fewer numbers."""
+    installation = Path(sys.prefix).resolve()
+    if not library.is_relative_to(installation):
+        return (str(library),)
+    inside, size = library.relative_to(installation), library.stat().st_size
+    return str(inside), str(size), build_id(library)
 
 
 def _of_release(name: str) -> Path:
@@ -313,7 +327,7 @@ def _site_build(
     if libraries and (site_cache() / "release").is_dir():
         of_release = remembered(
             (str(mpicc), "release", *map(str, libraries), *flags),
-            _inputs(),
+            (*_inputs(), *libraries),
             environ,
             lambda: _release_name(libraries, flags),
         )

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -168,18 +169,18 @@ def test_agents_are_upgraded_one_after_the_other(make_rig):
         with rig.client() as client:
             return {node["node"]: node["jobs"] for node in client.nodes()}
 
-    def is_free(name):
-        return not places()[name]
-
     on = places()
     assert sorted(on["n1"] + on["n2"]) == numbers
     for name, other in (("n1", "n2"), ("n2", "n1")):
-        with rig.client(other) as client:
-            client.drain([name], "an upgrade")
-        for number in on[name]:
-            (rig.work / str(numbers.index(number))).touch()
-        # The node is free once its jobs have ended; the other node's jobs run on.
-        rig.until(partial(is_free, name), "the node is not free")
+        with ThreadPoolExecutor(1) as pool:
+            drained = pool.submit(drain, rig, other, name)
+            rig.until(partial(is_drained, rig, other, name), "the node is not drained")
+            assert not drained.done()
+            for number in on[name]:
+                (rig.work / str(numbers.index(number))).touch()
+            # The node is free once its jobs have ended; the other node's jobs run on.
+            drained.result()
+        assert not places()[name]
         rig.kill(name, signal.SIGTERM)
         rig.start(name)
         rig.until(partial(is_drained, rig, other, name), "the node has not joined")
@@ -190,6 +191,12 @@ def test_agents_are_upgraded_one_after_the_other(make_rig):
     for index, number in enumerate(numbers):
         job = rig.wait(number)
         assert (job["state"], rig.output(job)) == ("done", f"{index}\n")
+
+
+def drain(rig, by, name):
+    """Returns once a node is drained and free, by the agent of another node."""
+    with rig.client(by) as client:
+        client.drain([name], "an upgrade", wait=True)
 
 
 def is_drained(rig, by, name):

@@ -1,8 +1,8 @@
 """The Debian package, installed into a Debian without a compiler.
 
 The package is built, which needs the network and some minutes, unless COSCHED_DEB names
-one. ``mmdebstrap`` makes a small
-Debian with MPICH, and each test has a copy-on-write view of it with its own processes.
+one, which may be for another release. ``mmdebstrap`` makes a small Debian of that release
+with MPICH, and each test has a copy-on-write view of it with its own processes.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import subprocess
 
 import pytest
 
+from scripts.vmlab.release import RELEASES
 from tests.places import ROOT
 
 pytestmark = [
@@ -23,26 +24,7 @@ pytestmark = [
 ]
 
 WITH = "python3,mpich,procps,systemd,init-system-helpers"
-RING = """
-#include <mpi.h>
-#include <stdio.h>
-#include <stdlib.h>
-int main(int argc, char **argv) {
-    MPI_Init(&argc, &argv);
-    int rank, ranks, goes = 1;
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    double end = MPI_Wtime() + atof(argv[1]);
-    while (goes) {
-        goes = MPI_Wtime() < end;
-        MPI_Bcast(&goes, 1, MPI_INT, 0, MPI_COMM_WORLD);
-    }
-    if (rank == 0)
-        printf("a ring of %d has ended\\n", ranks);
-    MPI_Finalize();
-    return 0;
-}
-"""
+RING = ROOT / "tests/packaging/ring.c"
 #: Makes a root of its own from $BASE, and runs the script inside.
 INSIDE = """
 hostname pkgnode
@@ -73,22 +55,24 @@ def given(tmp_path_factory):
         subprocess.run([ROOT / "scripts/package", "deb", folder], check=True, timeout=1800)
         (package,) = folder.glob("cosched_*.deb")
         package.rename(folder / "cosched.deb")
-    (folder / "ring.c").write_text(RING)
-    subprocess.run(["mpicc.mpich", "ring.c", "-o", "ring"], cwd=folder, check=True)
+    subprocess.run(["mpicc.mpich", RING, "-o", folder / "ring"], check=True)
     return folder
 
 
 @pytest.fixture(scope="module")
-def base(tmp_path_factory):
+def base(given, tmp_path_factory):
+    """The root of a small Debian, of the release for which the package is."""
     folder = tmp_path_factory.mktemp("base") / "root"
     command = ("mmdebstrap", "--mode=root", "--variant=minbase", f"--include={WITH}")
-    release = subprocess.run(
-        ["sh", "-c", '. /etc/os-release; printf %s "$VERSION_CODENAME"'],
+    version = subprocess.run(
+        ["dpkg-deb", "--field", given / "cosched.deb", "Version"],
         capture_output=True,
         text=True,
         check=True,
     ).stdout
-    subprocess.run([*command, release, folder], check=True, timeout=1200)
+    number = int(version.rpartition("~debian")[2])
+    (suite,) = (each.suite for each in RELEASES.values() if each.number == number)
+    subprocess.run([*command, suite, folder], check=True, timeout=1200)
     return folder
 
 

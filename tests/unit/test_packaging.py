@@ -16,7 +16,7 @@ from tests.places import ROOT
 PARTS = ROOT / "scripts/packaging"
 PREFIX = "/usr/lib/cosched"
 UNITS = ("cosched.service", "cosched-agent.service", "cosched-controller.service")
-SCRIPTS = ("environment", "tree", "postinst", "prerm", "postrm")
+SCRIPTS = ("environment", "tree", "shims", "postinst", "prerm", "postrm")
 
 
 def commands():

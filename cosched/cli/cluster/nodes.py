@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from cosched.cli.connection import connect
-from cosched.cli.declared import Command, argument, command, option
+from cosched.cli.declared import Command, argument, command, flag, option
 from cosched.cli.options import domain_dir_option, json_option
 from cosched.tables import table
 
@@ -70,17 +70,19 @@ class Drain(Undrain):
     """Keep new jobs away from nodes; their jobs run on.
 
     \b
-    Example:
+    Examples:
       cosched cluster drain n3 --reason "new disk"
+      cosched cluster drain n3 --reason upgrade --wait
     """
 
     reason: str = option(
         default="", show_default=False, help="Shown by cosched cluster status."
     )
+    wait: bool = flag(help="Wait until no job is on the nodes.")
 
     def run(self) -> None:
         with connect(self.run_dir) as client:
-            client.drain(self.names, self.reason)
+            client.drain(self.names, self.reason, wait=self.wait)
 
 
 @command("reload")

@@ -163,6 +163,21 @@ def test_release_build_serves_each_build_of_the_same_interface(site, monkeypatch
     assert plan_build(site.mpicc, environ).library != built
 
 
+def test_release_build_goes_with_the_mpi_of_its_installation(tmp_path, monkeypatch):
+    places = [tmp_path / "first", tmp_path / "second"]
+    for place in places:
+        place.mkdir()
+    first, second = map(Site, places)
+    monkeypatch.setattr(under_test.sys, "prefix", str(first.root))
+    built = make_shim(for_release(plan_build(first.mpicc, os.environ)))
+    inside = built.relative_to(first.root)
+    shutil.copytree(first.root / inside.parent, second.root / inside.parent)
+    monkeypatch.setattr(under_test.sys, "prefix", str(second.root))
+    assert plan_build(second.mpicc, os.environ).library == second.root / inside
+    second.library.write_bytes(b"an MPI library of another version")
+    assert plan_build(second.mpicc, os.environ).library != second.root / inside
+
+
 def test_own_build_of_an_mpi_comes_before_that_of_the_release(site, monkeypatch):
     monkeypatch.setattr(under_test.sys, "prefix", str(site.root / "opt"))
     plan = plan_build(site.mpicc, os.environ)

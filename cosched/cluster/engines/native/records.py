@@ -129,6 +129,13 @@ class Records:
         """Returns a job once this start of it is over."""
         return await self._until(number, lambda record: _is_over(record, start))
 
+    async def wait_away(self, number: int, start: int, nodes: frozenset[str]) -> Record:
+        """Returns a job once this start of it has no part on these nodes any more."""
+        return await self._until(
+            number,
+            lambda record: _is_over(record, start) or nodes.isdisjoint(record.admitted),
+        )
+
     async def _until(self, number: int, is_met: Callable[[Record], bool]) -> Record:
         record = self.known(number)
         if is_met(record):

@@ -233,7 +233,8 @@ class JobRequests:
 
     async def _drain(self, person: Person, request: dict[str, Any]) -> Any:
         reason: str = convert(request.get("reason", ""), Name, "the reason of a drain")
-        for member in self._named(request):
+        members = self._named(request)
+        for member in members:
             with must_succeed(f"drain of node {member.name}"):
                 self._store.save_drain(member.name, reason)
                 member.drained = True
@@ -241,7 +242,15 @@ class JobRequests:
                 if member.state is NodeState.UP:
                     member.state = NodeState.DRAINED
                     self._jobs.node_drained(member)
+        if request.get("wait"):
+            await self._until_free(frozenset(member.name for member in members))
         return {}
+
+    async def _until_free(self, names: frozenset[str]) -> None:
+        """Returns once no job has a part on these nodes, where none starts any more."""
+        starts = (start for name in names for start in self._jobs.starts.on(name))
+        for number, start in {(each.record.number, each.record.start) for each in starts}:
+            await self._jobs.records.wait_away(number, start, names)
 
     async def _undrain(self, person: Person, request: dict[str, Any]) -> Any:
         for member in self._named(request):

@@ -11,6 +11,7 @@ from cosched.cluster.coupling.clock import DomainClock
 from cosched.cluster.engines.native.answering import Answering
 from cosched.cluster.engines.native.engine import NativeEngine
 from cosched.cluster.engines.native.records import Records
+from cosched.cluster.job_size import JobSize
 from cosched.cluster.keys import load_keys, make_keys
 from cosched.cluster.messages import PROTOCOL, Hello, UserLeft, UserReply, UserRequest
 from cosched.cluster.paths import DomainPaths
@@ -66,6 +67,27 @@ def test_each_wait_ends_in_its_state(records):
         ["running", "over"],
         ["running", "over"],
     ]
+
+
+@pytest.mark.parametrize(
+    "leaves",
+    [{"size": JobSize(((0,),))}, {"state": State.DONE}, {"state": State.QUEUED}],
+    ids=["gives the node back", "ends", "waits for another start"],
+)
+def test_wait_for_a_free_node_ends_when_the_job_is_away(records, leaves):
+    record = records.known(1)
+
+    async def work():
+        running = {"state": State.RUNNING, "start": 1, "hosts": ("n1", "n2")}
+        records.save(record, **running, size=JobSize(((0, 1),)))
+        wait = asyncio.create_task(records.wait_away(1, 1, frozenset({"n2", "n3"})))
+        for changes in ({"reason": "another line"}, leaves):
+            await asyncio.sleep(0)
+            assert not wait.done()
+            records.save(record, **changes)
+        assert await wait is record
+
+    asyncio.run(work())
 
 
 def test_wait_of_a_user_who_left_is_removed(records):
