@@ -26,7 +26,6 @@ HOME = "cosched/linux/processes/signals.py"
 #: Calls that stand elsewhere, and why: file, call, reason.
 ELSEWHERE = {
     ("cosched/node/children/kept_child.py", "terminate"): "the daemon's own child",
-    ("cosched/node/lifetime/spawn.py", "kill"): "a daemon that this command starts",
     ("cosched/cluster/up/members.py", "terminate"): "a member that this command starts",
     ("cosched/lab/life.py", "kill"): "only root has a lab",
     ("cosched/launch/process.py", "terminate"): "of psutil, whose errors are taken",

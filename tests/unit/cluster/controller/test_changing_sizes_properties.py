@@ -360,7 +360,7 @@ class Domain(RuleBasedStateMachine):
             return
         if jobs.records.live[number].submission.malleable:
             most = min(5, least + more)
-            self.call(change_bounds, jobs, number, least, most, "malleable")
+            self.call(change_bounds, jobs, number, least, most, None, "malleable")
 
     @rule(name=st.sampled_from(NODES), killed=st.booleans())
     def lose(self, name, killed):

@@ -516,7 +516,7 @@ class Agents(RuleBasedStateMachine):
         assert set(waiting) == {n for n in states if states[n].state is State.WAITING}
         assert not set(waiting) & self.on.keys()
         for number, run in planner.running.items():
-            assert run.is_within or number in planner._outside
+            assert run.is_within or number in planner.exchange.outside
             if number in self.on and number not in self.changes:
                 assert run.held == len(self.on[number])
 
