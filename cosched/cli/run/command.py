@@ -23,6 +23,7 @@ from cosched.cli.options import (
     memory_option,
     minimum_option,
     mpi_option,
+    preferred_option,
     program_argument,
     run_dir_option_with,
 )
@@ -154,6 +155,7 @@ class Run(Command):
         " then."
     )
     minimum: int | None = minimum_option()
+    preferred: int | None = preferred_option()
     ideal: int | None = ideal_option()
     run_dir: Path = run_dir_option_with(
         lambda: run_dir_to_ask(os.environ, os.geteuid(), this_node(os.environ)),
@@ -181,7 +183,8 @@ class Run(Command):
             raise click.UsageError(f"--domain cannot be combined with {unfit}.")
         if self.minimum and not self.domain:
             raise click.UsageError("--min needs --domain.")
-        check_sizes(self.minimum or 0, self.ideal or 0, {"-n": self.ranks})
+        rigid = {"-n": self.ranks}
+        check_sizes(self.minimum or 0, self.ideal or 0, rigid, self.preferred or 0)
 
     def _unfit_for_domain(self) -> str:
         """Returns an option for the MPI's own launcher, or for its start; "" if none."""

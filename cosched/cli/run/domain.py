@@ -34,6 +34,7 @@ def run_in_domain(given: Given) -> int:
             ranks=given.ranks or 0,
             ppn=given.ppn or 0,
             minimum=given.minimum or 0,
+            preferred=given.preferred or 0,
             ideal=given.ideal or 0,
             time_s=(given.time_ns or 0) / NS_PER_S,
             name=given.name or "",

@@ -36,6 +36,8 @@ class Given(NamedTuple):
     time_ns: int | None = None  #: how long the job runs alone
     domain: bool = False  #: the agents of a domain start the ranks
     minimum: int | None = None  #: the least nodes of a malleable job
+    #: The nodes beyond which a malleable job grows only while no job waits.
+    preferred: int | None = None
     ideal: int | None = None  #: the most nodes of a malleable job
     account: bool = False  #: print at the end how the job's time was spent
     verbose: bool = False  #: print what is done

@@ -733,6 +733,7 @@ def test_run_in_a_domain_sends_a_job_that_starts_at_once(desk, monkeypatch):
         (("--min", "2", "-n", "4"), "-n is not for jobs with --min"),
         (("--min", "2", "--ideal", "1"), "--min 2 is above --ideal 1."),
         (("--ideal", "2"), "--ideal needs --min."),
+        (("--preferred", "2"), "--preferred needs --min."),
     ],
 )
 def test_run_in_a_domain_refuses_what_it_cannot_do(desk, capsys, words, line):
@@ -751,26 +752,21 @@ def test_run_of_a_malleable_job_needs_the_domain(desk, capsys):
 
 
 @pytest.mark.parametrize("starts", ["cosched-run", "cosched submit"])
-def test_malleable_job_is_sent_with_its_bounds(desk, starts):
+def test_malleable_job_is_sent_with_its_sizes(desk, starts):
     from cosched.cli.run.command import Run
 
-    words = ["--min", "2", "--ideal", "6", "--ppn", "3", sys.executable, MALLEABLE]
+    sizes = ["--min", "2", "--preferred", "4", "--ideal", "6"]
+    words = [*sizes, "--ppn", "3", sys.executable, MALLEABLE]
     if starts == "cosched-run":
         done = CliRunner().invoke(Run.click_command, ["--domain", *words])
     else:
         done = run("submit", *words)
     assert done.exit_code == 0, done.output
     (sent,) = desk.submissions
-    assert (sent["minimum"], sent["ideal"], sent["ppn"]) == (2, 6, 3)
+    assert (sent["minimum"], sent["preferred"], sent["ideal"]) == (2, 4, 6)
+    assert sent["ppn"] == 3
     assert (sent["nodes"], sent["ranks"]) == (0, 0)
     assert sent["pmi"].startswith("pmi1")
-
-
-def test_malleable_job_is_sent_with_its_preferred_size(desk):
-    sizes = ("--min", "2", "--preferred", "4", "--ideal", "6")
-    assert run("submit", *sizes, sys.executable, MALLEABLE).exit_code == 0
-    (sent,) = desk.submissions
-    assert (sent["minimum"], sent["preferred"], sent["ideal"]) == (2, 4, 6)
 
 
 def test_nodes_of_a_job_of_the_domain_are_reached_by_a_shell(desk, monkeypatch, tmp_path):
