@@ -6,7 +6,7 @@ import os
 import platform
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from cosched.launch.mpi import SearchPath, find_mpi
 from cosched.launch.program import Program
 from cosched.launch.shim import plan_build, site_cache
 from cosched.linux import proc
-from cosched.linux.cgroups.mounts import parse_mountinfo
+from cosched.linux.cgroups.mounts import Mount, parse_mountinfo
 from cosched.linux.clock import clock_error_s
 from cosched.linux.cpu_surroundings import read_division
 from cosched.linux.memory import machine_memory
@@ -55,6 +55,7 @@ def gather_node(
 def _base(paths: NodePaths, root: Path) -> dict[str, Any]:
     error_s, memory = clock_error_s(), machine_memory(root)
     daemon, no_daemon = _daemon(paths)
+    mounts = parse_mountinfo(proc.read_text(root / "proc/self/mountinfo") or "")
     history = SITE_STATE if paths.run_dir == SYSTEM_RUN_DIR else paths.directory
     return {
         "node": paths.node,
@@ -62,8 +63,8 @@ def _base(paths: NodePaths, root: Path) -> dict[str, Any]:
         "abi": int(lib.COSCHED_ABI),
         "python": platform.python_version(),
         "kernel": os.uname().release,
-        "cgroup": _cgroup(root),
-        "slow_moves": _slow_moves(root),
+        "cgroup": _cgroup(mounts, root),
+        "slow_moves": _slow_moves(mounts),
         "clock": Clock(synchronised=error_s is not None, error_s=error_s),
         "run_dir": str(paths.run_dir),
         "run_dir_problem": _run_dir_problem(paths),
@@ -120,10 +121,10 @@ def _halves(root: Path) -> tuple[tuple[tuple[int, ...], ...], str]:
     return division.parts, division.why
 
 
-def _cgroup(root: Path) -> int:
+def _cgroup(mounts: Sequence[Mount], root: Path) -> int:
     """Returns the version of the hierarchy that has the cpu controller; 0 for none."""
     found = 0
-    for mount in parse_mountinfo(proc.read_text(root / "proc/self/mountinfo") or ""):
+    for mount in mounts:
         point = root / mount.point.lstrip("/")
         if mount.fstype == "cgroup" and "cpu" in mount.super_options:
             return 1
@@ -133,11 +134,10 @@ def _cgroup(root: Path) -> int:
     return found
 
 
-def _slow_moves(root: Path) -> str:
+def _slow_moves(mounts: Sequence[Mount]) -> str:
     """Returns where cgroup2 is mounted without ``favordynmods``; empty: nowhere.
 
     The option holds for version 1, too: the kernel has one lock for all hierarchies."""
-    mounts = parse_mountinfo(proc.read_text(root / "proc/self/mountinfo") or "")
     own = [mount for mount in mounts if mount.fstype == "cgroup2"]
     if any(_QUICK_MOVES in mount.super_options for mount in own):
         return ""
