@@ -26,20 +26,23 @@ class TaskTimes(NamedTuple):
 def task_times(pid: int, root: Path = ROOT) -> TaskTimes | None:
     """Returns the account of a process; None if the kernel has none. Raises OSError for a
     file that is not of a kernel that this program knows."""
-    times = (read_of(pid, "schedstat", root) or "").split()
+    times = thread_times(pid, root)
     moved = dict(
         line.split(": ", 1)
         for line in (read_of(pid, "io", root) or "").splitlines()
         if ": " in line
     )
-    if len(times) < 2 or not {"read_bytes", "write_bytes"} <= moved.keys():
+    if times is None or not {"read_bytes", "write_bytes"} <= moved.keys():
         return None
-    return TaskTimes(
-        integer(times[0]),
-        integer(times[1]),
-        integer(moved["read_bytes"]),
-        integer(moved["write_bytes"]),
-    )
+    moved_bytes = integer(moved["read_bytes"]), integer(moved["write_bytes"])
+    return TaskTimes(*times, *moved_bytes)
+
+
+def thread_times(pid: int, root: Path = ROOT) -> tuple[int, int] | None:
+    """Returns how long the first thread of a process had a CPU, and how long it waited for
+    one, in ns; None if the kernel has no such account. Raises OSError as ``task_times``."""
+    times = (read_of(pid, "schedstat", root) or "").split()
+    return None if len(times) < 2 else (integer(times[0]), integer(times[1]))
 
 
 def stalled_ns(group: Path, resource: str) -> int | None:

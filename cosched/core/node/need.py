@@ -1,13 +1,18 @@
 """Measures what part of its CPUs a job needs while it is scheduled.
 
-A job that waits for messages sleeps, and leaves its CPUs to jobs that are not scheduled.
-Its *need* is the rest: the part of its own slices in which it does not wait. The driver
-reads now and then how long the tasks have waited, and how much CPU time the job has used
-(``UseRead``).
+A job that waits for messages or for a disk sleeps, and leaves its CPUs to jobs that are not
+scheduled. Its *need* is the rest: the part of its own slices in which it does not wait. The
+driver reads now and then how long the tasks have waited for messages, for how long they had
+or wanted a CPU, and how much CPU time the job has used (``UseRead``).
 
-The tasks report their waits themselves. Where another job competes, the CPU time shows
-whether that is true: the need is at least what the job used. A job alone may spin while it
-waits, so its CPU time shows nothing.
+The tasks report their waits for messages themselves. Where another job competes, the CPU
+time shows whether that is true: the need is at least what the job used. A job alone may
+spin while it waits, so its CPU time shows nothing.
+
+Other waits show only in the kernel's account: a task that waits for a disk neither has a
+CPU nor wants one. The time in which it waits for its turn on a CPU belongs to the need, so
+other work on the node does not look like waits of the job. The first thread of a task
+stands for the task, unless its other threads use more CPU time.
 
 An order by the rest of the jobs (``slices.rest``) prefers a job that mostly waits to one
 that computes: the other one computes in its waits, so both advance. For the same reason a
@@ -35,8 +40,10 @@ LEAST_NS = 20_000_000
 class Use(Struct, frozen=True):
     """What the tasks of a job have done since they began."""
 
-    waited_ns: int  #: the sum of their waits
+    waited_ns: int  #: the sum of their waits for messages
     cpu_ns: int | None  #: the CPU time of the job's class; None: unknown
+    #: How long their first threads had or wanted a CPU, in sum; None: it was not read.
+    wanted_ns: int | None = None
 
 
 class Reading(Struct, frozen=True):
@@ -61,11 +68,21 @@ def measured_percent(before: Reading, after: Reading, tasks: int, cpus: int) -> 
     if waited_ns < 0:  # a task has left
         return None
     needed_ns = passed_ns * tasks - waited_ns
-    if before.contended and after.contended:
-        if before.use.cpu_ns is None or after.use.cpu_ns is None:
+    used_ns = _difference(before.use.cpu_ns, after.use.cpu_ns)
+    wanted_ns = _difference(before.use.wanted_ns, after.use.wanted_ns)
+    if used_ns is not None and wanted_ns is not None:
+        if wanted_ns < 0:  # a task has left
             return None
-        needed_ns = max(needed_ns, after.use.cpu_ns - before.use.cpu_ns)
+        needed_ns = min(needed_ns, max(wanted_ns, used_ns))
+    if before.contended and after.contended:
+        if used_ns is None:
+            return None
+        needed_ns = max(needed_ns, used_ns)
     return max(LEAST_PERCENT, min(100, 100 * needed_ns // could_ns))
+
+
+def _difference(before_ns: int | None, after_ns: int | None) -> int | None:
+    return None if before_ns is None or after_ns is None else after_ns - before_ns
 
 
 def next_percent(before: int, measured: int) -> int:

@@ -12,8 +12,10 @@ from collections.abc import Callable
 from cosched.core.node.messages import Job, UseRead
 from cosched.core.node.need import Use
 from cosched.core.units import NS_PER_MS
+from cosched.linux.task_times import thread_times
 from cosched.node.driver import Driver, clocks
 from cosched.node.records.history_writer import HistoryWriter
+from cosched.node.tasks.live import LiveJob
 from cosched.node.tasks.live_jobs import JobTable
 
 #: The least time between two readings.
@@ -85,8 +87,18 @@ class UseReader:
             return
         self._read_ns = now_ns
         uses = tuple(
-            (job.key, Use(job.waits_ns, self._cpu_ns(job.key))) for job in self._jobs
+            (job.key, Use(job.waits_ns, self._cpu_ns(job.key), _wanted_ns(job)))
+            for job in self._jobs
         )
         self._driver.feed(UseRead(**clocks(), uses=uses))
         for key, state in self._driver.machine.jobs.items():
             self._history.note_need(key, state.need)
+
+
+def _wanted_ns(job: LiveJob) -> int | None:
+    """Returns how long the tasks of a job had or wanted a CPU, in sum; None if the kernel
+    has no such account of one of them."""
+    times = [thread_times(task.pid) for task in job.tasks.values() if not task.is_launcher]
+    if None in times:
+        return None
+    return sum(on_cpu_ns + queued_ns for on_cpu_ns, queued_ns in filter(None, times))

@@ -90,6 +90,44 @@ def test_tasks_that_sleep_do_not_hide_those_that_compute():
     assert measured_percent(before, after, tasks=64, cpus=8) == 100
 
 
+def between(contended, **second):
+    """Returns what is measured in one second of a task whose first reading is all 0."""
+    first = Use(0, 0, None if second["wanted_ns"] is None else 0)
+    before, after = (
+        Reading(t, t, contended, use) for t, use in ((0, first), (S, Use(**second)))
+    )
+    return measured_percent(before, after, tasks=1, cpus=1)
+
+
+@pytest.mark.parametrize("contended", [True, False])
+def test_waits_outside_of_messages_are_waits(contended):
+    reads = {"waited_ns": 0, "cpu_ns": 30 * S // 100, "wanted_ns": 40 * S // 100}
+    assert between(contended, **reads) == 40
+    assert between(contended, **reads | {"wanted_ns": None}) == 100, "they are not known"
+
+
+def test_a_job_alone_that_spins_waits_for_messages():
+    reads = {"waited_ns": S * 3 // 4, "cpu_ns": S, "wanted_ns": S}
+    assert between(False, **reads) == LEAST_PERCENT
+    assert between(True, **reads) == 100
+
+
+def test_time_in_the_queue_for_a_cpu_is_no_wait():
+    reads = {"waited_ns": 0, "cpu_ns": S // 2, "wanted_ns": S}
+    assert between(True, **reads) == 100
+
+
+def test_threads_that_compute_count_beside_a_first_thread_that_sleeps():
+    reads = {"waited_ns": 0, "cpu_ns": S, "wanted_ns": S // 10}
+    assert between(True, **reads) == 100
+
+
+def test_no_need_is_measured_when_a_task_leaves_with_its_account():
+    before = Reading(0, 0, True, Use(0, 0, S))
+    after = Reading(S, S, True, Use(0, S, S // 2))
+    assert measured_percent(before, after, tasks=1, cpus=1) is None
+
+
 def test_competing_jobs_of_unknown_cpu_time_are_not_measured():
     before, after = (Reading(t, t, True, Use(t, None)) for t in (0, S))
     assert measured_percent(before, after, tasks=1, cpus=1) is None
