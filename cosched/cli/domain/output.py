@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import click
 
 from cosched.cli.connection import Connector, connect_to_read
 from cosched.cli.declared import Command, argument, command, flag
-from cosched.cli.domain.job_names import JOB
+from cosched.cli.domain.job_names import find_jobs, namesake_error
 from cosched.cli.domain.waiting import STDOUT, is_private
 from cosched.cli.options import complete_domain_jobs, domain_dir_option
 from cosched.cluster.answers import JobInfo, label_of
 from cosched.core.arrays import JobRef
 from cosched.core.errors import CoschedError
+from cosched.jobs.client import Client
 from cosched.jobs.following import Tail, wait_patiently
 
 
@@ -21,19 +23,19 @@ from cosched.jobs.following import Tail, wait_patiently
 class Output(Command):
     """Print the output of a job of the domain.
 
-    JOB is a number, as cosched queue shows it. The first node of the job writes the file,
-    which this machine must be able to read. The number of an array prints the files of all
-    its tasks that have begun, in the order of their indices, each file once.
+    JOB is a number or a name, as cosched queue shows it. The first node of the job writes
+    the file, which this machine must be able to read. An array prints the files of all its
+    tasks that have begun, in the order of their indices, each file once.
 
     \b
     Examples:
       cosched output 12
       cosched output 12_3
-      cosched output -f 12
+      cosched output -f simulate
       cosched output --error 12
     """
 
-    job: JobRef = argument(metavar="JOB", type=JOB, shell_complete=complete_domain_jobs)
+    job: str = argument(metavar="JOB", shell_complete=complete_domain_jobs)
     follow: bool = flag("-f", "--follow", help="Go on until the job has ended.")
     error: bool = flag(help="Its standard error, if that is apart.")
     run_dir: Path = domain_dir_option()
@@ -41,7 +43,7 @@ class Output(Command):
     def run(self) -> None:
         reach = Connector(self.run_dir)
         with connect_to_read(self.run_dir) as client:
-            tasks, _ = client.tasks(self.job)
+            tasks, _ = client.tasks(self._named(client))
             if len(tasks) == 1:
                 infos = [client.job(tasks[0]["job"])]
             elif self.follow:
@@ -53,6 +55,15 @@ class Output(Command):
             raise CoschedError(f"job {self.job}: no task of it has begun")
         for info in {self._path(info): info for info in infos}.values():
             self._print(reach, info)
+
+    def _named(self, client: Client) -> JobRef:
+        """Returns the job that the user names."""
+        found = find_jobs(client, self.job, os.geteuid())
+        if not found:
+            raise CoschedError(f"no job has the name {self.job}; cosched queue lists jobs")
+        if len(found) > 1:
+            raise namesake_error(found, self.job, "cosched output")
+        return found[0]
 
     def _path(self, info: JobInfo) -> Path:
         name = info["error" if self.error and info["error"] else "output"]

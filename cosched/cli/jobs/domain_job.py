@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cosched.cli.connection import connect_to_read, patient
+from cosched.cli.domain.job_names import find_jobs, namesake_error
 from cosched.cluster.answers import label_of
-from cosched.core.arrays import JobRef, parse_job
+from cosched.core.arrays import JobRef
 from cosched.core.errors import CoschedError
 from cosched.jobs.client import Client
 from cosched.jobs.job_story import job_story
@@ -16,9 +17,6 @@ from cosched.jobs.naming import named, numbers_of
 from cosched.launch.environment import name_on_nodes
 from cosched.observe.why.why import Asker
 from cosched.rundir.paths import NodePaths
-
-#: How many of the latest jobs are searched for a name if no live job has it.
-_ENDED_MOST = 1000
 
 
 def explain_in_domain(
@@ -32,17 +30,14 @@ def explain_in_domain(
     """
     try:
         with connect_to_read(run_dir) as client:
-            jobs = _jobs(client, asker)
+            jobs = find_jobs(client, asker.name, asker.uid)
             if len(jobs) == 1:
                 return _explain(client, jobs[0], places, asker, last)
     except CoschedError:
         return None
     if not jobs:
         return None
-    raise CoschedError(
-        f"jobs {named(jobs)} have the name {asker.name}; give a number: "
-        f"cosched why {jobs[0]}"
-    )
+    raise namesake_error(jobs, asker.name, "cosched why")
 
 
 def namesakes(run_dir: Path | None, asker: Asker) -> str:
@@ -59,19 +54,6 @@ def namesakes(run_dir: Path | None, asker: Asker) -> str:
         return ""
     have = f"job {found[0]} has" if len(found) == 1 else f"jobs {named(found)} have"
     return f"{have} this name in the domain: cosched why {found[0]}"
-
-
-def _jobs(client: Client, asker: Asker) -> list[JobRef]:
-    """Returns the jobs of the domain that a user names."""
-    try:
-        return [parse_job(asker.name, "job")]
-    except CoschedError:  # it is a name
-        pass
-    for ended in (0, _ENDED_MOST):
-        found = numbers_of(client.queue(ended, folded=True), asker.name, asker.uid)
-        if found:
-            return [JobRef(number) for number in found]
-    return []
 
 
 def _explain(

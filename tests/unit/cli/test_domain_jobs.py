@@ -580,6 +580,22 @@ def test_output_prints_the_file_or_why_there_is_none(desk, capfdbinary):
     assert err == "cosched: job 2: has no output: waits: 0 nodes free, needs 1\n"
 
 
+def test_output_takes_a_name_and_refuses_one_of_several_jobs(desk, capfd):
+    Path("o").write_text("out\n")
+    desk.job(1, name="other", cwd=os.getcwd(), output="none")
+    desk.job(2, name="simulate", cwd=os.getcwd(), output="o")
+    assert run_cli(cosched, ["output", "simulate"]) == 0
+    assert capfd.readouterr().out == "out\n"
+    assert run_cli(cosched, ["output", "nothing"]) == 1
+    err = capfd.readouterr().err
+    assert err == "cosched: no job has the name nothing; cosched queue lists jobs\n"
+    desk.job(3, name="simulate", cwd=os.getcwd(), output="o")
+    assert run_cli(cosched, ["output", "simulate"]) == 1
+    assert capfd.readouterr().err == (
+        "cosched: jobs 2 and 3 have the name simulate; give a number: cosched output 2\n"
+    )
+
+
 def test_output_that_was_copied_to_a_waiting_command(desk, capfd, tmp_path):
     path = tmp_path / "cosched" / "output" / "job-c890kxdv" / "out"
     desk.job(1, cwd=os.getcwd(), output=str(path))
