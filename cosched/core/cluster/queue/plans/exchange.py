@@ -197,7 +197,7 @@ class Exchange:
         self._give_in_turn(short, deal, now_ns)
 
     def give_surplus(self, jobs: Sequence[ResizableRun], now_ns: int) -> None:
-        """Gives free nodes to jobs that have what they prefer, up to their ideal."""
+        """Gives free nodes to jobs at their preferred size or above, up to their ideal."""
         if self.prefers:
             short = self._receivers(jobs, now_ns)
             short = [run for run in short if run.preferred <= run.size < run.ideal]
