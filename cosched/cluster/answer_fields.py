@@ -21,8 +21,12 @@ class Fields(dict[str, Any]):
 
 def with_fields(answer: Any) -> Any:
     """Returns a decoded answer with ``Fields`` in place of each dictionary."""
-    if isinstance(answer, dict):
-        return Fields({name: with_fields(value) for name, value in answer.items()})
     if isinstance(answer, list):
         return [with_fields(value) for value in answer]
-    return answer
+    if not isinstance(answer, dict):
+        return answer
+    fields = Fields(answer)
+    for name, value in answer.items():
+        if isinstance(value, dict | list):  # most values are neither: it saves the call
+            fields[name] = with_fields(value)
+    return fields
