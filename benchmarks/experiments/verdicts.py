@@ -9,7 +9,7 @@ no              the value is another one and no effect is certain; the bound or 
 undecided       our runs differ too much, or there is one run only
 
 A judge is data, so that it is stored beside the figure, and each verdict can be made from
-the file again. ``refuting`` of a judge returns a figure that must give "no".
+the file again.
 """
 
 from __future__ import annotations
@@ -140,15 +140,6 @@ class Near(msgspec.Struct, frozen=True, tag="near"):
             return Above(self.no_effect, EQUAL_WITHIN)
         return Below(self.no_effect, EQUAL_WITHIN)
 
-    def refuting(self) -> Measured:
-        """Returns a figure that must give "no"."""
-        most = self.low if self.high is None else self.high
-        if self.no_effect is None:
-            return exact(most * 2 if most else 1.0)
-        if most > self.no_effect:
-            return exact(self.no_effect - abs(most - self.no_effect))
-        return exact(self.no_effect + abs(self.low - self.no_effect))
-
 
 class Below(msgspec.Struct, frozen=True, tag="below"):
     """Judges a bound: the figure is below it."""
@@ -162,10 +153,6 @@ class Below(msgspec.Struct, frozen=True, tag="below"):
         if ours.low >= self.bound - abs(self.bound) * self.slack:
             return _refuted(ours)
         return HOLDS if ours.high < self.bound else UNDECIDED
-
-    def refuting(self) -> Measured:
-        """Returns a figure that must give "no"."""
-        return exact(self.bound + abs(self.bound))
 
 
 class Above(msgspec.Struct, frozen=True, tag="above"):
@@ -181,10 +168,6 @@ class Above(msgspec.Struct, frozen=True, tag="above"):
             return _refuted(ours)
         return HOLDS if ours.low > self.bound else UNDECIDED
 
-    def refuting(self) -> Measured:
-        """Returns a figure that must give "no"."""
-        return exact(self.bound - abs(self.bound))
-
 
 class Order(msgspec.Struct, frozen=True, tag="order"):
     """Judges an order that is claimed in each of several cases."""
@@ -198,10 +181,6 @@ class Order(msgspec.Struct, frozen=True, tag="order"):
             return HOLDS
         total = ours.held + ours.failed + ours.close
         return NO if failed > FEW * total else UNDECIDED
-
-    def refuting(self) -> Cases:
-        """Returns counts that must give "no"."""
-        return Cases(0, self.but + 1)
 
 
 Judge: TypeAlias = Near | Below | Above | Order

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from cosched.cluster.answer_fields import with_fields
 from cosched.cluster.answers import (
     DomainInfo,
     EndInfo,
@@ -344,7 +345,7 @@ class Client:
         answer = _answer.decode(line)
         if "error" in answer:
             raise CoschedError(printable(str(answer["error"])))
-        return answer.get("ok")
+        return with_fields(answer.get("ok"))
 
 
 @contextlib.contextmanager
@@ -360,14 +361,12 @@ def _reported(within_s: float | None) -> Iterator[None]:
 
 
 def _in_words(job: JobInfo) -> JobInfo:
-    """Returns the job with its program and its files as words of this process."""
-    return {
-        **job,
-        "command": list(words_from_wire(job["command"])),
-        "cwd": from_wire(job["cwd"]),
-        "output": from_wire(job["output"]),
-        "error": from_wire(job["error"]),
-    }
+    """Makes words of this process of a job's program and files; returns the job."""
+    job["command"] = list(words_from_wire(job["command"]))
+    job["cwd"] = from_wire(job["cwd"])
+    job["output"] = from_wire(job["output"])
+    job["error"] = from_wire(job["error"])
+    return job
 
 
 def _as_request(job: int | JobRef) -> dict[str, Any]:

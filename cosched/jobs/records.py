@@ -17,15 +17,13 @@ PATIENCE_S = 3.0
 AWAIT_S = 0.02
 
 
-def records_of(
-    nodes: Sequence[NodePaths], job: str, began_wall_ns: int, patience_s: float = PATIENCE_S
-) -> list[JobRecord]:
+def records_of(nodes: Sequence[NodePaths], job: str, began_wall_ns: int) -> list[JobRecord]:
     """Waits until this user's job has left all nodes; returns its records, one a node.
 
     nodes: the job's nodes whose daemons can be reached from here.
     """
     comes_true(  # daemons do not publish a job's end
-        lambda: not any(_is_present(paths, job) for paths in nodes), patience_s, AWAIT_S
+        lambda: not any(_is_present(paths, job) for paths in nodes), PATIENCE_S, AWAIT_S
     )
     found = [_record(paths, job, began_wall_ns) for paths in nodes]
     return [record for record in found if record is not None]

@@ -31,7 +31,7 @@ from cosched.node.tasks.live import LiveJob
 from cosched.node.tasks.live_jobs import JobTable
 from cosched.rundir.paths import job_key
 from cosched.service.loop import Loop
-from cosched.shm.region import Phase
+from cosched.shm.values import Phase
 
 log = logging.getLogger(__name__)
 

@@ -25,7 +25,8 @@ from cosched.node.records.history_writer import HistoryWriter
 from cosched.node.records.recorder import Recorder
 from cosched.node.tasks.live import LiveJob
 from cosched.node.tasks.live_jobs import JobTable
-from cosched.shm.region import CARRIERS, NodeRegion, Phase
+from cosched.shm.region import NodeRegion
+from cosched.shm.values import CARRIERS, Phase
 from cosched.version import VERSION
 
 

@@ -45,9 +45,7 @@ def lane_of(key: str) -> int:
 class JobLabels:
     """Gives jobs their labels; remembers the names that have series of their own."""
 
-    def __init__(self, most: int = MOST_NAMES, kept_s: float = KEPT_S) -> None:
-        self._most = most
-        self._kept_s = kept_s
+    def __init__(self) -> None:
         self._seen_s: dict[tuple[str, str], float] = {}
 
     def label(
@@ -71,11 +69,11 @@ class JobLabels:
 
     def _known(self, name: str, uid: str, now_s: float) -> tuple[str, str]:
         one = (name, uid)
-        if one not in self._seen_s and len(self._seen_s) >= self._most:
+        if one not in self._seen_s and len(self._seen_s) >= MOST_NAMES:
             return OTHER, ""
         self._seen_s[one] = now_s
         return one
 
     def _forget(self, now_s: float) -> None:
-        since_s = now_s - self._kept_s
+        since_s = now_s - KEPT_S
         self._seen_s = {one: at_s for one, at_s in self._seen_s.items() if at_s >= since_s}

@@ -41,19 +41,18 @@ _decoder: MessagePackDecoder[AnyMessage] = MessagePackDecoder(
 
 
 class MessageRate:
-    """Admits ``most`` messages at once, and ``per_s`` a second in the long run."""
+    """Admits MOST_AT_ONCE messages at once, and MOST_PER_S a second in the long run."""
 
-    __slots__ = ("_at_ns", "_left", "_most", "_per_s")
+    __slots__ = ("_at_ns", "_left")
 
-    def __init__(self, most: int = MOST_AT_ONCE, per_s: int = MOST_PER_S) -> None:
-        self._most, self._per_s = most, per_s
-        self._left = float(most)
+    def __init__(self) -> None:
+        self._left = float(MOST_AT_ONCE)
         self._at_ns = 0
 
     def admit(self, now_ns: int) -> bool:
         """Returns whether a message may pass that came at ``now_ns``."""
-        more = max(0, now_ns - self._at_ns) * self._per_s / NS_PER_S
-        self._left = min(self._most, self._left + more)
+        more = max(0, now_ns - self._at_ns) * MOST_PER_S / NS_PER_S
+        self._left = min(MOST_AT_ONCE, self._left + more)
         self._at_ns = now_ns
         if self._left < 1:
             return False

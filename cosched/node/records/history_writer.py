@@ -36,7 +36,7 @@ from cosched.node.records.user_lines import by
 from cosched.node.tasks.live import LiveJob, LiveTask
 from cosched.node.tasks.live_jobs import JobTable
 from cosched.rundir.paths import NodePaths, default_run_dir
-from cosched.shm.region import CARRIERS, Phase
+from cosched.shm.values import CARRIERS, Phase
 
 log = logging.getLogger(__name__)
 

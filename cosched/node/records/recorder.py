@@ -23,7 +23,7 @@ from cosched.node.records.recent_steps import RecentSteps
 from cosched.node.records.trace_file import open_trace, trace_file_pair
 from cosched.node.tasks.live import LiveJob, LiveTask
 from cosched.node.tasks.live_jobs import JobTable
-from cosched.shm.region import CARRIERS
+from cosched.shm.values import CARRIERS
 
 log = logging.getLogger(__name__)
 

@@ -24,7 +24,8 @@ from cosched.node.tasks.live_jobs import JobTable
 from cosched.service.loop import Loop
 from cosched.service.pacing import Lane, Pacer
 from cosched.shm._native import lib
-from cosched.shm.region import Phase, Request
+from cosched.shm.region import Request
+from cosched.shm.values import Phase
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from cosched.core.node.knowledge import UNKNOWN, Expectation
 from cosched.linux import proc
-from cosched.shm.region import JobRegion, Phase
+from cosched.shm.region import JobRegion
+from cosched.shm.values import Phase
 
 
 class Claim(NamedTuple):

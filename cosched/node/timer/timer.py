@@ -45,7 +45,6 @@ class TimerDaemon:
         bell: Path,
         stdin: int = STDIN,
         read: Callable[[int, int], bytes] = os.read,
-        before_ns: Callable[[int], int] = secrets.randbelow,
     ) -> None:
         self._stdin = stdin
         self._read = read
@@ -57,7 +56,7 @@ class TimerDaemon:
         self._orders = OrderTimer(idle=True, align=False, slice_ns=0, deadline_ns=0)
         self._target_ns = 0
         self._fired_ns = 0
-        self._began_ns = time.monotonic_ns() - before_ns(BEGAN_WITHIN_NS)
+        self._began_ns = time.monotonic_ns() - secrets.randbelow(BEGAN_WITHIN_NS)
         self._orphaned = False
         region.data.report.pid = os.getpid()
 

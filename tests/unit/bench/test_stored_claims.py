@@ -14,6 +14,7 @@ from benchmarks.experiments.stored import FORMAT, Stored, all_claims, keep, read
 from benchmarks.experiments.verdicts import DIRECTION, NO, Near, exact, judge
 from cosched.core.errors import CoschedError
 from tests.places import ROOT
+from tests.unit.bench.refuting import refuting
 
 RESULTS = ROOT / "docs/results"
 PARTS = read_all(RESULTS / "claims")
@@ -35,7 +36,7 @@ def test_every_page_of_a_paper_keeps_its_claims():
 
 @pytest.mark.parametrize("claim", claims())
 def test_each_judgement_can_say_no(claim):
-    assert judge(claim.by, claim.by.refuting()) == NO
+    assert judge(claim.by, refuting(claim.by)) == NO
 
 
 @pytest.mark.parametrize("claim", claims())

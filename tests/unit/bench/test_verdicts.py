@@ -26,6 +26,7 @@ from benchmarks.experiments.verdicts import (
     over_cases,
     points,
 )
+from tests.unit.bench.refuting import refuting
 
 VALUES = st.floats(0.01, 100)
 FIGURES = st.lists(VALUES, min_size=1, max_size=5).map(over_cases)
@@ -45,7 +46,7 @@ JUDGES = st.one_of(
 
 @given(JUDGES)
 def test_each_judge_can_say_no(by):
-    assert judge(by, by.refuting()) == NO
+    assert judge(by, refuting(by)) == NO
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ from cosched.core.config.words import CARRIERS
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 from cosched.documents import decode_toml, encode_toml, parse_text
-from cosched.shm import region
+from cosched.shm.values import CARRIERS as IN_REGIONS
 from tests.unit.core.settings_samples import required, tables_of, values_of
 
 FILES = (Sections, DomainConfig, SlurmDomain, Workload, Calibration)
@@ -108,7 +108,7 @@ def test_default_is_a_value_of_its_kind(schema: type) -> None:
 
 
 def test_carriers_are_those_of_the_shim() -> None:
-    assert set(CARRIERS) == set(region.CARRIERS.values())
+    assert set(CARRIERS) == set(IN_REGIONS.values())
 
 
 @dataclass(frozen=True, slots=True)

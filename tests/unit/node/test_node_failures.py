@@ -39,7 +39,7 @@ from cosched.rundir.paths import NodePaths, job_key
 from cosched.service.loop import Loop
 from cosched.service.pacing import BURST_NS, REST, Pacer
 from cosched.shm._native import lib
-from cosched.shm.region import Phase
+from cosched.shm.values import Phase
 
 ONE = frozenset({0})
 GIB = 1 << 30

@@ -22,27 +22,42 @@ from cosched.core.cluster.queue.plans.planner import Planner
 from cosched.core.cluster.queue.waiting import WaitingList, arrival
 
 
-def serve(
-    waiting: WaitingList, planner: Planner, rows: Rows, now_ns: int
-) -> Iterator[tuple[Job, Intervals]]:
-    """Yields the exclusive jobs that start now, with their nodes, and reserves nodes for
-    the next. waiting: the exclusive jobs. planner: has the other waiting jobs."""
-    kept: Intervals = ()
-    while waiting:
-        job = _next(waiting, planner.waiting, rows.in_service)
-        if job is None:
-            break
-        nodes, free = rows.soonest_alone(job.size, now_ns)
-        if not free:
-            kept = nodes
-            break
-        rows.withhold(())
-        waiting.remove(job)
-        rows.occupy_alone(job, nodes, now_ns)
-        planner.resize()
-        yield job, nodes
-    if rows.withhold(kept):
-        planner.resize()
+class Exclusive:
+    """The jobs that wait for nodes of their own. waiting: for reading."""
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+        self.waiting = WaitingList()
+
+    def takes(self, job: Job) -> bool:
+        """Returns whether a job waits here, and not in the plan. A job with mates is in the
+        plan, which can promise it nodes."""
+        return job.exclusive and not job.waits_for_mates and self._rows.runs_alone(job)
+
+    def clear(self) -> None:
+        """Forgets all jobs."""
+        self.waiting = WaitingList()
+
+    def serve(self, planner: Planner, now_ns: int) -> Iterator[tuple[Job, Intervals]]:
+        """Yields the jobs that start now, with their nodes, and reserves nodes for the
+        next. planner: has the other waiting jobs."""
+        waiting, rows = self.waiting, self._rows
+        kept: Intervals = ()
+        while waiting:
+            job = _next(waiting, planner.waiting, rows.in_service)
+            if job is None:
+                break
+            nodes, free = rows.soonest_alone(job.size, now_ns)
+            if not free:
+                kept = nodes
+                break
+            rows.withhold(())
+            waiting.remove(job)
+            rows.occupy_alone(job, nodes, now_ns)
+            planner.resize()
+            yield job, nodes
+        if rows.withhold(kept):
+            planner.resize()
 
 
 def _next(waiting: WaitingList, others: WaitingList, service: int) -> Job | None:

@@ -5,12 +5,14 @@ A job whose user set no limit has none.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from heapq import heappop, heappush
+
+from msgspec.structs import replace
 
 from cosched.core.cluster.queue.job import JobId
 from cosched.core.cluster.queue.places.place import Place
-from cosched.core.cluster.queue.states import LIVE, Entry, KnownJobs
+from cosched.core.cluster.queue.states import LIVE, UNPLACED, Entry, KnownJobs
 
 
 class Limits:
@@ -45,6 +47,17 @@ class Limits:
             limit_ns = entry.since_ns + walltime_ns + self.grace_ns
             if limit_ns > entry.limit_ns:
                 self._put(entry, limit_ns)
+
+    def give_walltimes(self, walltimes_ns: Mapping[JobId, int]) -> None:
+        """Gives jobs of the queue other walltimes. A job that has nodes only gets a longer
+        one, which puts off its limit."""
+        for number, entry in self._jobs.items():
+            before_ns = entry.job.walltime_ns
+            walltime_ns = walltimes_ns.get(number, before_ns)
+            if entry.state not in UNPLACED:
+                walltime_ns = max(before_ns, walltime_ns)
+                self.put_off(entry, walltime_ns - before_ns)
+            entry.job = replace(entry.job, walltime_ns=walltime_ns)
 
     def _put(self, entry: Entry, limit_ns: int) -> None:
         entry.limit_ns = limit_ns

@@ -28,18 +28,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, get_args
 
 from msgspec.structs import replace
 
-from cosched.core.cluster.queue import exclusive
 from cosched.core.cluster.queue.batches import Batches
-from cosched.core.cluster.queue.halves.sharing_job import SharingJob
+from cosched.core.cluster.queue.exclusive import Exclusive
 from cosched.core.cluster.queue.job import Job, JobId
 from cosched.core.cluster.queue.limits import Limits
 from cosched.core.cluster.queue.node_events import CHANGES, OBSERVATIONS
-from cosched.core.cluster.queue.nodes import Intervals, common, count
-from cosched.core.cluster.queue.places.cpu_board import CpuJob
+from cosched.core.cluster.queue.nodes import Intervals, common
 from cosched.core.cluster.queue.places.elastic import Elastic
 from cosched.core.cluster.queue.places.place import Place
 from cosched.core.cluster.queue.places.rows import Rows
@@ -49,18 +47,15 @@ from cosched.core.cluster.queue.policies import Policy
 from cosched.core.cluster.queue.queue_events import (
     AboutSizes,
     AboutSuspensions,
-    BoundsChanged,
     Command,
     DropJobs,
     EndJob,
     Event,
     JobCancelled,
-    JobContinued,
     JobEnded,
     JobFailedToStart,
     JobRecovered,
     JobSubmitted,
-    JobSuspended,
     LetIn,
     NodesLost,
     OutcomeKnown,
@@ -69,29 +64,22 @@ from cosched.core.cluster.queue.queue_events import (
     ReservedJobReleased,
     ReserveJob,
     ResizeDone,
-    ResizeLate,
-    ResizeRefused,
     RulesChanged,
-    Sensed,
     SettingsChanged,
     SharingChanged,
-    SizeWanted,
     StartJob,
-    SuspendRefused,
     Ticked,
     WakeAt,
     Why,
 )
+from cosched.core.cluster.queue.recovering import recover
 from cosched.core.cluster.queue.resizing import Resizing
 from cosched.core.cluster.queue.rules import NO_RULES
 from cosched.core.cluster.queue.sizes.causes import reason
-from cosched.core.cluster.queue.sizes.malleable_job import MalleableJob
 from cosched.core.cluster.queue.states import KnownJobs, State, Step
-from cosched.core.cluster.queue.waiting import WaitingList, arrival
+from cosched.core.cluster.queue.waiting import arrival
 from cosched.core.errors import CoschedError
 
-#: Jobs whose size is no number of nodes, or may have changed.
-_OTHER_SIZES = MalleableJob | SharingJob | CpuJob
 _STEPS = MappingProxyType(
     {Why.CANCELLED: Step.CANCELLED, Why.NODE_LOST: Step.NODE_LOST, Why.WALLTIME: Step.LATE}
 )
@@ -109,9 +97,8 @@ class QueueMachine:
 
     def __init__(self, place: Place, policy: Policy, grace_ns: int | None = None) -> None:
         self.place = place
-        self._rows = place if isinstance(place, Rows) else None
         self._policy = policy
-        self._alone = WaitingList()  # exclusive jobs, where nodes take several jobs
+        self._exclusive = Exclusive(place) if isinstance(place, Rows) else None
         self.jobs = KnownJobs()
         self.batches = Batches()
         self._limits = Limits(self.jobs, place, grace_ns)
@@ -130,10 +117,11 @@ class QueueMachine:
     @property
     def waiting(self) -> Sequence[Job]:
         """Returns all waiting jobs by arrival, without those that are kept back."""
-        planner = self.planner
-        if not self._alone and not planner.promised:
+        planner, exclusive = self.planner, self._exclusive
+        alone = exclusive.waiting.jobs if exclusive is not None else []
+        if not alone and not planner.promised:
             return planner.waiting.jobs
-        return sorted([*planner.waiting, *planner.promised, *self._alone], key=arrival)
+        return sorted([*planner.waiting, *planner.promised, *alone], key=arrival)
 
     def __contains__(self, number: JobId) -> bool:
         return number in self.jobs
@@ -201,49 +189,21 @@ class QueueMachine:
             )
 
     def _enqueue(self, job: Job) -> None:
-        if self._waits_alone(job):
-            self._alone.add(job)
+        if self._exclusive is not None and self._exclusive.takes(job):
+            self._exclusive.waiting.add(job)
         else:
             self.planner.submit(job)
 
-    def _waits_alone(self, job: Job) -> bool:
-        return job.exclusive and not job.waits_for_mates and self.place.runs_alone(job)
-
     def _dequeue(self, job: Job) -> None:
-        if self._waits_alone(job):
-            self._alone.remove(job)
+        if self._exclusive is not None and self._exclusive.takes(job):
+            self._exclusive.waiting.remove(job)
         else:
             self.planner.remove(job)
 
     def _recover(self, event: JobRecovered) -> tuple[Command, ...]:
-        job, number = event.job, event.job.number
-        step = Step.RECOVERED_RESERVED if job.waits_for_mates else Step.RECOVERED
-        self.jobs.check(number, step)
-        self.place.check(job)
-        found = count(event.nodes)
-        # A malleable job may have got other bounds, and keeps its nodes until it changes.
-        # A job that shares nodes has whole nodes, or halves or CPUs of more.
-        if found != job.size and not isinstance(job, _OTHER_SIZES):
-            raise CoschedError(
-                f"job {number} wants {job.size} nodes, but the agents report {found}"
-            )
-        resizing = self._resizing
-        if resizing is not None and resizing.suspending.borrows(event):
-            resizing.suspending.adopt(job, event)
-        else:
-            self.place.adopt(job, event.nodes, event.since_ns, event.halves)
-        if resizing is not None and event.growths:
-            resizing.restore(number, event.growths)
-        entry = self.jobs.enter(job, step, event.now_ns)
+        recover(event, self.jobs, self.place, self._limits, self._resizing)
         if event.terms is not None:
-            self.batches.add(number, event.terms)
-        entry.since_ns, entry.nodes = event.since_ns, event.nodes
-        if entry.state is State.RUNNING:
-            self._limits.begin(entry, event.since_ns)
-        if resizing is not None and event.ordered is not None:
-            resizing.reopen(entry, event)
-        if resizing is not None and event.suspension is not None:
-            resizing.suspending.restore(entry, event)
+            self.batches.add(event.job.number, event.terms)
         self.planner.resize()
         return ()
 
@@ -341,20 +301,12 @@ class QueueMachine:
     def _change_sharing(self, event: SharingChanged) -> tuple[Command, ...]:
         """Makes all rows again: puts the running jobs and then the waiting ones into them.
         So exclusive jobs run in all rows, or there is only one."""
-        held: dict[JobId, tuple[Job, Intervals, int]] = {}
         waiting = list(self.waiting)
-        for number, entry in self.jobs.items():
-            walltime_ns = event.walltimes_ns.get(number, entry.job.walltime_ns)
-            if entry.state in (State.WAITING, State.KEPT_BACK):
-                entry.job = replace(entry.job, walltime_ns=walltime_ns)
-                continue
-            more_ns = max(0, walltime_ns - entry.job.walltime_ns)
-            entry.job = replace(entry.job, walltime_ns=entry.job.walltime_ns + more_ns)
-            self._limits.put_off(entry, more_ns)
-            held[number] = (entry.job, entry.nodes, entry.since_ns)
-        self.place.share(event.rows, held)
+        self._limits.give_walltimes(event.walltimes_ns)
+        self.place.share(event.rows, self.jobs.with_nodes())
         self._take_plan(self._policy.planner(self.place))
-        self._alone = WaitingList()
+        if self._exclusive is not None:
+            self._exclusive.clear()
         for job in waiting:
             self._enqueue(self.jobs[job.number].job)
         return ()
@@ -400,16 +352,15 @@ class QueueMachine:
                 commands += self._order_end(number, Why.WALLTIME, now_ns)
         if self._resizing is not None and self.planner.wake_ns is not None:
             commands += self._resizing.overdue(now_ns)
-        rows = self._rows
-        if rows is not None:
-            self._serve_alone(rows, now_ns, commands)
+        if self._exclusive is not None:
+            self._serve(self._exclusive, now_ns, commands)
         for job, spot in self.planner.ready(now_ns, self._rules):
             nodes = self.place.occupy(job, spot, now_ns)
             self._start(job, nodes, now_ns, commands)
         if self._resizing is not None:
             commands += self._resizing.suspending.orders(now_ns)
-        if rows is not None:
-            self._serve_alone(rows, now_ns, commands)  # it may be their turn now
+        if self._exclusive is not None:
+            self._serve(self._exclusive, now_ns, commands)  # it may be their turn now
         wake_ns = self.planner.wake_ns
         if self._limits:
             times = (wake_ns, self._limits.next_ns())
@@ -438,8 +389,8 @@ class QueueMachine:
         halves, lender = self.place.halves_of(number), self.place.lender_of(number)
         commands.append(StartJob(job, nodes, halves, lender))
 
-    def _serve_alone(self, rows: Rows, now_ns: int, commands: list[Command]) -> None:
-        for job, nodes in exclusive.serve(self._alone, self.planner, rows, now_ns):
+    def _serve(self, exclusive: Exclusive, now_ns: int, commands: list[Command]) -> None:
+        for job, nodes in exclusive.serve(self.planner, now_ns):
             self._start(job, nodes, now_ns, commands)
 
 
@@ -456,18 +407,11 @@ _HANDLERS = MappingProxyType(
         ReservedJobBegan: QueueMachine._begin,
         ReservedJobReleased: lambda queue, event: queue._leave(event, Step.RELEASED),
         NodesLost: QueueMachine._lose,
-        ResizeDone: QueueMachine._resize,
-        ResizeRefused: QueueMachine._resize,
-        ResizeLate: QueueMachine._resize,
-        Sensed: QueueMachine._resize,
-        BoundsChanged: QueueMachine._resize,
-        SizeWanted: QueueMachine._resize,
-        JobSuspended: QueueMachine._suspend,
-        SuspendRefused: QueueMachine._suspend,
-        JobContinued: QueueMachine._suspend,
         SettingsChanged: QueueMachine._change_settings,
         SharingChanged: QueueMachine._change_sharing,
         RulesChanged: QueueMachine._change_rules,
+        **dict.fromkeys(get_args(AboutSizes), QueueMachine._resize),
+        **dict.fromkeys(get_args(AboutSuspensions), QueueMachine._suspend),
         **dict.fromkeys(CHANGES, QueueMachine._change_nodes),
         **dict.fromkeys(OBSERVATIONS, QueueMachine._observe),
     }

@@ -142,6 +142,8 @@ NEXT = MappingProxyType(
 )
 
 
+#: States of jobs that have no nodes.
+UNPLACED = frozenset({State.KEPT_BACK, State.WAITING})
 #: States of jobs whose tasks run, and that were not ordered to end.
 LIVE = frozenset({State.RUNNING, State.RESIZING, State.SUSPENDING})
 
@@ -176,6 +178,14 @@ class KnownJobs(dict[JobId, Entry]):
         """Returns the state of a job."""
         entry = self.get(number)
         return State.ABSENT if entry is None else entry.state
+
+    def with_nodes(self) -> dict[JobId, tuple[Job, Intervals, int]]:
+        """Returns the jobs that have nodes, with these nodes and since when, in ns."""
+        return {
+            number: (entry.job, entry.nodes, entry.since_ns)
+            for number, entry in self.items()
+            if entry.state not in UNPLACED
+        }
 
     def check(self, number: JobId, step: Step) -> None:
         """Raises CoschedError if a job cannot take this step now."""

@@ -32,10 +32,8 @@ class Cpus(OnBoard[CpuBoard]):
     cpus: those of each node; 0: not known yet. jobs: how many jobs may share a CPU.
     """
 
-    def __init__(
-        self, nodes: Intervals, cpus: int, jobs: int = 1, overrun_ns: int = OVERRUN_NS
-    ) -> None:
-        super().__init__(CpuBoard(cpus, jobs), nodes, overrun_ns)
+    def __init__(self, nodes: Intervals, cpus: int, jobs: int = 1) -> None:
+        super().__init__(CpuBoard(cpus, jobs), nodes, OVERRUN_NS)
         self._since_ns: dict[JobId, int] = {}  # when each job began
 
     @property

@@ -33,7 +33,7 @@ from cosched.core.cluster.queue.nodes import (
     without,
 )
 from cosched.core.cluster.queue.places.ledger import Ledger
-from cosched.core.cluster.queue.places.place import OVERRUN_NS, Freed, Place, Row, Spot
+from cosched.core.cluster.queue.places.place import Freed, Place, Row, Spot
 from cosched.core.cluster.queue.places.sharing import bits, least_stopped, to_bits
 from cosched.core.errors import CoschedError
 
@@ -45,18 +45,11 @@ class Rows(Place):
     rows are open to all jobs.
     """
 
-    def __init__(
-        self,
-        nodes: Intervals,
-        rows: int,
-        shorter_ns: Sequence[int] = (),
-        overrun_ns: int = OVERRUN_NS,
-    ) -> None:
+    def __init__(self, nodes: Intervals, rows: int, shorter_ns: Sequence[int] = ()) -> None:
         self.service = nodes
         self._nodes = nodes
         self._most = 0
         self._shorter_ns = shorter_ns
-        self._overrun_ns = overrun_ns
         self._make(rows)
 
     def _make(self, rows: int) -> None:
@@ -70,7 +63,7 @@ class Rows(Place):
         self._blocked: list[Ledger] = []
 
     def _new_row(self, index: int) -> Ledger:
-        row = Ledger(self._nodes, self._overrun_ns, index=index)
+        row = Ledger(self._nodes, index=index)
         row.expect(self._most)
         return row
 

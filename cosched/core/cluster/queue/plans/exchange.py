@@ -18,7 +18,7 @@ from cosched.core.cluster.queue.plans.planned_changes import PlannedChanges
 from cosched.core.cluster.queue.plans.planner import Counts
 from cosched.core.cluster.queue.sizes.benefit import harvest_benefit, worthy_gifts
 from cosched.core.cluster.queue.sizes.causes import Cause, Why
-from cosched.core.cluster.queue.sizes.harvest_policies import NEVER
+from cosched.core.cluster.queue.sizes.harvest_policies import NEVER, Deal
 from cosched.core.cluster.queue.sizes.malleable_job import preferred_nodes
 from cosched.core.cluster.queue.sizes.preferred import (
     give_up_to_preferred,
@@ -187,40 +187,42 @@ class Exchange:
             if job.size < job.ideal and number not in missed
         ]
 
-    def give(self, jobs: Sequence[ResizableRun], now_ns: int, *, beyond: bool) -> None:
-        """Gives free nodes to jobs below their ideal. beyond: also more nodes than a job
-        prefers."""
-        short = self.steady(jobs, now_ns) if self._planned.free else []
-        if not self.prefers:
-            self._give_in_turn(short, now_ns)
-            return
-        below = [run for run in short if run.size < run.preferred]
-        self._give_in_turn(below, now_ns, preferred=True)
-        if beyond:
-            short = [run for run in short if run.preferred <= run.size < run.ideal]
-            self._give_in_turn(short, now_ns)
+    def give_preferred(self, jobs: Sequence[ResizableRun], now_ns: int) -> None:
+        """Gives free nodes to jobs below their preferred size, up to that size."""
+        short = self._receivers(jobs, now_ns)
+        deal = self._sizes.harvest.give
+        if self.prefers:
+            short = [run for run in short if run.size < run.preferred]
+            deal = partial(give_up_to_preferred, deal)
+        self._give_in_turn(short, deal, now_ns)
 
-    def _give_in_turn(
-        self, short: Sequence[ResizableRun], now_ns: int, *, preferred: bool = False
-    ) -> None:
+    def give_surplus(self, jobs: Sequence[ResizableRun], now_ns: int) -> None:
+        """Gives free nodes to jobs at their preferred size or above, up to their ideal."""
+        if self.prefers:
+            short = self._receivers(jobs, now_ns)
+            short = [run for run in short if run.preferred <= run.size < run.ideal]
+            self._give_in_turn(short, self._sizes.harvest.give, now_ns)
+
+    def _receivers(
+        self, jobs: Sequence[ResizableRun], now_ns: int
+    ) -> Sequence[ResizableRun]:
+        return self.steady(jobs, now_ns) if self._planned.free else []
+
+    def _give_in_turn(self, short: Sequence[ResizableRun], deal: Deal, now_ns: int) -> None:
         """Gives free nodes to the first choice of these jobs, then to the rest."""
         if not short or not self._planned.free:
             return
         first = self._sizes.harvest.receivers(short, now_ns)
-        self._give_to(first, now_ns, preferred=preferred)
+        self._give_to(first, deal, now_ns)
         if self._planned.free and len(first) < len(short):
             chosen = set(map(id, first))
             rest = [job for job in short if id(job) not in chosen]
-            self._give_to(rest, now_ns, preferred=preferred)
+            self._give_to(rest, deal, now_ns)
 
-    def _give_to(
-        self, receivers: Sequence[ResizableRun], now_ns: int, *, preferred: bool
-    ) -> None:
-        """Gives free nodes to these jobs, up to their ideal or their preferred size, unless
-        a gift is not worth its cost."""
-        harvest, least = self._sizes.harvest, self._sizes.control.least_benefit
-        give = partial(give_up_to_preferred, harvest.give) if preferred else harvest.give
-        gifts = worthy_gifts(give, receivers, self._planned.free, least, now_ns)
+    def _give_to(self, receivers: Sequence[ResizableRun], deal: Deal, now_ns: int) -> None:
+        """Gives free nodes to these jobs, unless a gift is not worth its cost."""
+        least = self._sizes.control.least_benefit
+        gifts = worthy_gifts(deal, receivers, self._planned.free, least, now_ns)
         for job, amount in gifts:
             if amount:
                 self._planned.change(job, Cause(amount, Why.GIFT))

@@ -324,7 +324,9 @@ class Malleable(Planner):
     def _give(self, jobs: Sequence[ResizableRun], now_ns: int) -> None:
         """Gives free nodes to these jobs, which have less than their ideal; while others
         wait, no more than they prefer."""
-        self.exchange.give(jobs, now_ns, beyond=self._first() is None)
+        self.exchange.give_preferred(jobs, now_ns)
+        if self._first() is None:
+            self.exchange.give_surplus(jobs, now_ns)
 
     def _settle(self, now_ns: int) -> Offers:
         """Yields the changes of the plan: first shrink, then start, then grow. The first

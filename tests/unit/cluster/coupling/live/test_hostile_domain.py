@@ -202,6 +202,7 @@ async def test_flood_delays_no_other_domain(under):
     await until(lambda: any(kind in line for line in under.log), "a logs a line")
     assert sum(kind in line for line in under.log) == 1
     under.links.send("a", BetweenDomains(bytes(2 * LONGEST)))
+    await until(lambda: "c" in under.state("a").peers, "a reads a message of c")
     assert len(under.state("a").peers["c"].answers) <= 1024
 
 
