@@ -628,7 +628,9 @@ def test_why_explains_a_job_of_the_domain(desk, capsys, tmp_path):
     assert run_cli(cosched, ["why", "twelve"]) == 1
     assert "job twelve: not found on any node" in capsys.readouterr().err
     assert run_cli(cosched, ["why", "12", "--run-dir", str(tmp_path)]) == 1
-    assert "job 12: not found on any node" in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert "job 12: not found on any node" in err
+    assert "cosched queue --all" in err
 
 
 def test_table_of_very_many_jobs_is_cut(desk):
