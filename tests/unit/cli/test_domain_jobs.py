@@ -692,6 +692,19 @@ def test_the_end_of_a_domain_reports_that_it_waits_for_the_controller(desk):
     assert (line, more, waiting.returncode) == (_WAITS, "cosched: jobs run: 1\n", 1)
 
 
+@pytest.mark.parametrize("command", ["drain", "remove"])
+def test_a_wait_for_free_nodes_reports_that_jobs_are_there(desk, command):
+    reported = threading.Event()
+    desk.before_answer = lambda request: reported.wait(30)
+    with cosched_run("cluster", command, "n1", "--wait") as waiting:
+        line = waiting.stderr.readline()
+        desk.refusals[None] = "node n1: is gone"
+        reported.set()
+        more = waiting.communicate(timeout=30)[1]
+    assert line == "cosched: waiting until no job is on the nodes\n"
+    assert (more, waiting.returncode) == ("cosched: node n1: is gone\n", 1)
+
+
 def test_request_fails_after_the_time_that_the_program_gives(desk):
     slow, over = [], threading.Event()
     desk.before_answer = lambda request: over.wait(30)
