@@ -22,7 +22,8 @@ from cosched.core.decoding import parse_address
 from cosched.core.errors import CoschedError
 
 _TO_COPY = """\
-{names}: in the domain now; start the agents. Each node NAME needs, in {folder}:
+{names}: in the domain now; start the agents.
+Each node NAME needs, in {folder}:
   domain.toml
   keys/controller.public, keys/NAME.public, keys/NAME.secret (mode 0600)
 Then run there: cosched-agent --run-dir {run_dir} --node NAME"""
