@@ -17,14 +17,20 @@ from cosched.rundir.directories import domain_dir_to_ask, is_listening
 
 #: For a shell that completes a word: the user waits at the prompt.
 AT_THE_PROMPT = Patience(within_s=1.0)
-_SLOW = "the domain has not answered yet; waiting for its controller"
+#: The line about an answer that takes long.
+NO_ANSWER_YET = "the domain has not answered yet; waiting for its controller"
+#: The same if the answer comes when nodes are free.
+UNTIL_NODES_ARE_FREE = "waiting until no job is on the nodes"
 
 
 def connect(
-    run_dir: Path | None, node: str | None = None, command: str = "cosched"
+    run_dir: Path | None,
+    node: str | None = None,
+    command: str = "cosched",
+    slow: str = NO_ANSWER_YET,
 ) -> Client:
     """Connects once, as ``Connector``."""
-    return Connector(run_dir, node, command)()
+    return Connector(run_dir, node, command, slow)()
 
 
 def connect_to_read(run_dir: Path | None) -> Client:
@@ -60,16 +66,21 @@ class Connector:
     each time that it is called.
 
     Starts a missing member of the user's private domain again. command: the first word of
-    the lines on stderr that report this, or that the domain does not answer. A line that
-    was just printed is not printed again.
+    the lines on stderr that report this, or that an answer takes long. slow: the line then.
+    A line that was just printed is not printed again.
     """
 
     def __init__(
-        self, run_dir: Path | None, node: str | None = None, command: str = "cosched"
+        self,
+        run_dir: Path | None,
+        node: str | None = None,
+        command: str = "cosched",
+        slow: str = NO_ANSWER_YET,
     ) -> None:
         self._run_dir = run_dir
         self._node = node
         self._command = command
+        self._slow = slow
         self._last = ""
 
     def __call__(self) -> Client:
@@ -92,7 +103,7 @@ class Connector:
 
     def _connect(self) -> Client:
         return Client.connect_to_running(
-            self._run_dir, self._node, Patience(note_slow=lambda: self._note(_SLOW))
+            self._run_dir, self._node, Patience(note_slow=lambda: self._note(self._slow))
         )
 
     def _note(self, line: str) -> None:
@@ -103,7 +114,7 @@ class Connector:
 
 def patient(command: str = "cosched") -> Patience:
     """Returns how a command waits. command: the first word of its line on stderr."""
-    return Patience(note_slow=lambda: _print(command, _SLOW))
+    return Patience(note_slow=lambda: _print(command, NO_ANSWER_YET))
 
 
 def _print(command: str, line: str) -> None:

@@ -1,6 +1,6 @@
 """Commands start a killed member of a private domain again, and ``cluster down`` the
 controller of each domain of this machine. Commands that read about jobs start an ended
-private domain again."""
+private domain again. ``up`` ends one in which no job runs."""
 
 import contextlib
 import json
@@ -18,7 +18,9 @@ import pytest
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.up.members import AGENT_MODULE, CONTROLLER_MODULE
 from cosched.core.names import CONTROLLER
+from cosched.node.sockets.client import request
 from cosched.rundir.lock import is_held
+from cosched.rundir.paths import NodePaths
 from tests.domain.rig import ENVIRON, WITHIN_S
 from tests.domain.user import BIN
 from tests.tools.commands import run_command
@@ -269,6 +271,41 @@ def test_up_refuses_where_only_the_controller_was_killed(private):
     status, _, err = private.run("cluster", "up")
     assert (status, "the private domain in" in err, "1 job runs" in err) == (1, True, True)
     assert private.paths.config.read_bytes() == before
+
+
+def test_up_ends_a_private_domain_in_which_no_job_runs(private):
+    assert private.run("submit", "--wait", "true")[0] == 0
+    private.run("submit", "--hold", "true")
+    paths = NodePaths(private.paths.run_dir, NODE)
+    assert request(paths, "status")["private"]
+    status, out, err = private.run("up")
+    try:
+        assert (status, out[: len(f"node {NODE}: ")], err) == (0, f"node {NODE}: ", "")
+        assert not private.members()
+        assert not request(paths, "status")["private"]
+        assert private.run("submit", "--wait", "true")[0] == 0
+        status, _, err = private.run("up")
+        assert (status, "its daemons are up already" in err) == (1, True)
+        assert private.members()
+        assert [job["state"] for job in private.jobs()] == ["held"]
+    finally:
+        private.run("down")
+
+
+def test_up_takes_the_daemons_of_a_private_domain_over_if_jobs_run(private):
+    number = private.start_job()
+    paths = NodePaths(private.paths.run_dir, NODE)
+    status, _, err = private.run("up")
+    assert (status, err.count("\n"), "1 job runs" in err) == (1, 1, True)
+    assert err.endswith("to take its daemons over: cosched up --restart\n")
+    assert private.run("up", "--restart")[0] == 0
+    try:
+        assert not request(paths, "status")["private"]
+        (private.folder / "go").touch()
+        until(lambda: not private.jobs())
+        assert private.run("why", number)[1] == f"job {number}: ended with status 0\n"
+    finally:
+        private.run("down")
 
 
 @pytest.mark.parametrize("lost", [(), ("n2",)], ids=["all agents", "one agent killed"])

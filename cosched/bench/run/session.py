@@ -63,7 +63,7 @@ class Session:
             (arm.coscheduled, arm.options == ("--no-shim",)): Setup(arm) for arm in arms
         }
         for setup in by_kind.values():
-            with _failing_in("in the warm-up"), self.record.copied() as runs:
+            with _failing_in("warm-up"), self.record.copied() as runs:
                 self._run_prepared([first], setup, runs, progress)
 
     def see(self, times: int, progress: Progress) -> None:
@@ -82,7 +82,7 @@ class Session:
 
     def _see(self, program: JobInstance, progress: Progress) -> None:
         before = self.record.length
-        with _failing_in("alone, before the runs,"):
+        with _failing_in("alone, before the runs"):
             self._run_prepared([program], Setup(Arm.COSCHED), self.record.path, progress)
         if self.record.length == before:
             raise CoschedError(_unknown(program.name, "length"))
@@ -186,7 +186,7 @@ def _failing_in(where: str) -> Iterator[None]:
     try:
         yield
     except RunFailed as error:
-        line = f"{where} {error.failure.line}"
+        line = f"{where}: {error.failure.line}"
         raise type(error)(Failure(line, error.failure.output)) from error
 
 

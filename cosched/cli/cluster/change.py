@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from cosched.cli.cluster.site import lab_places
-from cosched.cli.connection import connect
+from cosched.cli.connection import NO_ANSWER_YET, UNTIL_NODES_ARE_FREE, connect
 from cosched.cli.declared import Command, argument, command, flag, option
 from cosched.cli.options import domain_dir_option, hosts_option
 from cosched.cluster.client import Client
@@ -22,7 +22,8 @@ from cosched.core.decoding import parse_address
 from cosched.core.errors import CoschedError
 
 _TO_COPY = """\
-{names}: in the domain now; start the agents. Each node NAME needs, in {folder}:
+{names}: in the domain now; start the agents.
+Each node NAME needs, in {folder}:
   domain.toml
   keys/controller.public, keys/NAME.public, keys/NAME.secret (mode 0600)
 Then run there: cosched-agent --run-dir {run_dir} --node NAME"""
@@ -140,7 +141,8 @@ class Remove(Command):
     run_dir: Path = domain_dir_option()
 
     def run(self) -> None:
-        with connect(self.run_dir) as client:
+        slow = UNTIL_NODES_ARE_FREE if self.wait else NO_ANSWER_YET
+        with connect(self.run_dir, slow=slow) as client:
             jobs = client.remove(self.names, now=self.now, wait=self.wait)
         names = ", ".join(self.names)
         if self.wait or not jobs:

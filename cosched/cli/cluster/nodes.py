@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from cosched.cli.connection import connect
+from cosched.cli.connection import NO_ANSWER_YET, UNTIL_NODES_ARE_FREE, connect
 from cosched.cli.declared import Command, argument, command, flag, option
 from cosched.cli.options import domain_dir_option, json_option
 from cosched.tables import table
@@ -81,7 +81,8 @@ class Drain(Undrain):
     wait: bool = flag(help="Wait until no job is on the nodes.")
 
     def run(self) -> None:
-        with connect(self.run_dir) as client:
+        slow = UNTIL_NODES_ARE_FREE if self.wait else NO_ANSWER_YET
+        with connect(self.run_dir, slow=slow) as client:
             client.drain(self.names, self.reason, wait=self.wait)
 
 

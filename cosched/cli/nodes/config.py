@@ -23,8 +23,6 @@ from cosched.core.config.values import Config
 from cosched.core.errors import CoschedError
 from cosched.documents import problems_of, read_toml
 
-_VALUE_WIDTH = 22
-
 
 @click.group("config", cls=Group)
 def config() -> None:
@@ -138,17 +136,17 @@ def _print_problems(errors: list[Problem], warnings: list[Problem]) -> None:
 
 
 def _table(config: Config) -> str:
+    settings = config.merged
+    values = {key.path: _text(key, settings[key.path].value) for key in KEYS}
+    width = max(map(len, values.values()))
     lines = []
     section = ""
     for key in KEYS:
         if key.table != section:
             section = key.table
             lines.append(f"[{section}]")
-        setting = config.merged[key.path]
-        value = _text(key, setting.value)
-        lines.append(
-            f"  {key.name:<16} {value:<{_VALUE_WIDTH}} {_short(str(setting.origin))}"
-        )
+        value, origin = values[key.path], _short(str(settings[key.path].origin))
+        lines.append(f"  {key.name:<16} {value:<{width}} {origin}")
     return "\n".join([*lines, ""])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -9,11 +10,14 @@ import click
 
 from cosched.cli.declared import Command, command, flag, option
 from cosched.cli.options import run_dir_option, this_node_option
+from cosched.cluster.up.private import give_way
 from cosched.config.cosched_toml import load
 from cosched.core.config.schema import given_options
 from cosched.core.config.words import CLASS_SCHEDULERS, MODES
+from cosched.core.errors import CoschedError, NoDaemon
 from cosched.core.node.settings import Fairness, Order
 from cosched.node.lifetime.start import NodeOptions, restart_node, start_node
+from cosched.node.sockets.client import request
 from cosched.rundir.paths import NodePaths
 
 METRICS_USUAL = "127.0.0.1:9434"
@@ -117,5 +121,22 @@ class Up(Command):
             self.slowed_most,
             self.history_age,
         )
+        paths = NodePaths(self.run_dir, self.node)
+        if not (self.private or self.restart):
+            _end_idle_domain(paths)
         start = restart_node if self.restart else start_node
-        click.echo(start(NodePaths(self.run_dir, self.node), options))
+        click.echo(start(paths, options))
+
+
+def _end_idle_domain(paths: NodePaths) -> None:
+    """Ends a private domain of this user that has daemons of this node and no running job.
+    Raises CoschedError if jobs run there."""
+    with contextlib.suppress(NoDaemon):
+        if not request(paths, "status", memory=False)["private"]:
+            return
+        try:
+            give_way(paths.run_dir)
+        except CoschedError as error:
+            raise CoschedError(
+                f"{error}; to take its daemons over: cosched up --restart"
+            ) from None

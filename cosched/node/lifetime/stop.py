@@ -97,7 +97,10 @@ def free_jobs(paths: NodePaths, attach: Attach = attach) -> bool:
 def _free(paths: NodePaths, attach: Attach) -> bool:
     holder = lock_holder(paths.scheduler_lock)
     if holder is not None:
-        raise CoschedError(f"node {paths.node}: its daemons are up (pid {holder})")
+        raise CoschedError(
+            f"node {paths.node}: its daemons are up (pid {holder}) and keep their jobs; "
+            "nothing to do"
+        )
     left = bool(left_regions(paths))
     with locked(paths.scheduler_lock) as mine:
         if mine:  # otherwise a daemon has begun, which takes the jobs over

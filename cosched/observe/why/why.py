@@ -80,7 +80,7 @@ def stories(nodes: Sequence[NodePaths], asker: Asker) -> list[Story]:
         where = ", ".join(paths.node for paths in nodes) or "any node"
         raise CoschedError(
             f"job {asker.name}: not found on {where}; cosched status lists jobs that run, "
-            "cosched history jobs that have ended"
+            "cosched history jobs that have ended, cosched queue --all jobs of a domain"
         )
     return found
 

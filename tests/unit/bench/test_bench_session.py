@@ -299,7 +299,7 @@ def test_length_that_does_not_become_known_is_an_error(bench):
     with pytest.raises(CoschedError, match=r"job 'a\.1' ran alone, but its length is not"):
         bench.run(seen=1)
     bench.fail.touch()
-    with pytest.raises(RunFailed, match=r"alone, before the runs, job 'a\.1' ended with"):
+    with pytest.raises(RunFailed, match=r"alone, before the runs: job 'a\.1' ended with"):
         bench.run(seen=1)
 
 
@@ -422,7 +422,7 @@ def test_failure_in_the_warm_up_ends_the_bench(bench):
     bench.fail.touch()
     with pytest.raises(RunFailed) as caught:
         bench.run(warm_up=True)
-    assert str(caught.value) == "in the warm-up job 'a.1' ended with status 1"
+    assert str(caught.value) == "warm-up: job 'a.1' ended with status 1"
     assert caught.value.failure.output == ("from a.1",)
 
 
@@ -507,7 +507,7 @@ def test_command_fails_if_a_job_did(bench, capsys):
     assert "failed: kernel, repeat 1: job 'a." in capsys.readouterr().out
     assert bench.cli() == 1
     assert capsys.readouterr().err == (
-        "warming up\n  | from a.1\ncosched: in the warm-up job 'a.1' ended with status 1\n"
+        "warming up\n  | from a.1\ncosched: warm-up: job 'a.1' ended with status 1\n"
     )
 
 

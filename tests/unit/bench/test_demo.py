@@ -115,13 +115,13 @@ def test_demo_measures_on_this_machine(tmp_path, monkeypatch):
 
 def test_late_warm_up_is_one_line_with_a_remedy(tmp_path, monkeypatch):
     def run_bench(_options, _environ, _log):
-        raise RunLate(Failure("in the warm-up not over in 36 s"))
+        raise RunLate(Failure("warm-up: not over in 36 s"))
 
     monkeypatch.setattr(demo, "run_bench", run_bench)
     monkeypatch.setattr(demo, "build_shim", lambda *_: None)
     monkeypatch.setenv("COSCHED_RUN_DIR", str(tmp_path))
     failed = invoke("demo").exception
-    assert str(failed) == "in the warm-up not over in 36 s; try it again on a quiet machine"
+    assert str(failed) == "warm-up: not over in 36 s; try it again on a quiet machine"
 
 
 def test_sample_is_written_and_runs(tmp_path):

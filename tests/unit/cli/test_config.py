@@ -437,6 +437,9 @@ def test_show_prints_source_of_each_value(tmp_path):
     assert "1s" in text
     assert "~/cosched/config.toml:2" in text
     assert max(map(len, text.splitlines())) <= 80
+    rows = [line for line in text.splitlines() if line.startswith("  ")]
+    starts = {row.index(row.split()[2], row.index(row.split()[1]) + 1) for row in rows}
+    assert len(starts) == 1
 
 
 def test_check_prints_each_problem_in_a_line_and_fails(tmp_path):

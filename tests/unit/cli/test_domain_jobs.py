@@ -628,7 +628,9 @@ def test_why_explains_a_job_of_the_domain(desk, capsys, tmp_path):
     assert run_cli(cosched, ["why", "twelve"]) == 1
     assert "job twelve: not found on any node" in capsys.readouterr().err
     assert run_cli(cosched, ["why", "12", "--run-dir", str(tmp_path)]) == 1
-    assert "job 12: not found on any node" in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert "job 12: not found on any node" in err
+    assert "cosched queue --all" in err
 
 
 def test_table_of_very_many_jobs_is_cut(desk):
@@ -688,6 +690,19 @@ def test_the_end_of_a_domain_reports_that_it_waits_for_the_controller(desk):
         reported.set()
         more = waiting.communicate(timeout=30)[1]
     assert (line, more, waiting.returncode) == (_WAITS, "cosched: jobs run: 1\n", 1)
+
+
+@pytest.mark.parametrize("command", ["drain", "remove"])
+def test_a_wait_for_free_nodes_reports_that_jobs_are_there(desk, command):
+    reported = threading.Event()
+    desk.before_answer = lambda request: reported.wait(30)
+    with cosched_run("cluster", command, "n1", "--wait") as waiting:
+        line = waiting.stderr.readline()
+        desk.refusals[None] = "node n1: is gone"
+        reported.set()
+        more = waiting.communicate(timeout=30)[1]
+    assert line == "cosched: waiting until no job is on the nodes\n"
+    assert (more, waiting.returncode) == ("cosched: node n1: is gone\n", 1)
 
 
 def test_request_fails_after_the_time_that_the_program_gives(desk):
