@@ -2,12 +2,17 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 /* A message has at most so many bytes. */
 #define PIECE_BYTES INT64_C(4194304)
+/* A smaller block has no room for a huge page. */
+#define HUGE_PAGE_BYTES 2097152u
 /* Sends of a rank that are under way at once. */
 enum { SENDS_AT_ONCE = 4, TAG = 1 };
 
@@ -145,10 +150,23 @@ static int agree_on_count(MPI_Comm comm, int32_t count, int32_t ready, char *why
     return 0;
 }
 
+/* Asks the kernel for huge pages: the first write to each of many small ones costs more than the copy.
+ * The outer pages belong to the advice, so that realloc can still move the block without a copy. */
+static void prefer_huge_pages(void *block) {
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), bytes = malloc_usable_size(block);
+    const uintptr_t first = (uintptr_t)block & ~(page - 1);
+    const uintptr_t end = ((uintptr_t)block + bytes + page - 1) & ~(page - 1);
+    if (bytes >= HUGE_PAGE_BYTES)
+        (void)madvise((void *)first, end - first, MADV_HUGEPAGE); /* it is advice only */
+}
+
 static bool take_memory(struct cosched_move *move) {
     const int64_t bytes = cosched_blocks_wanted(move) * move->row_bytes;
-    if (move->fresh == NULL)
+    if (move->fresh == NULL) {
         move->fresh = malloc((size_t)bytes + 1);
+        if (move->fresh != NULL)
+            prefer_huge_pages(move->fresh);
+    }
     move->receives = calloc((size_t)count_pieces(move) + 1, sizeof *move->receives);
     return move->fresh != NULL && move->receives != NULL;
 }
