@@ -160,13 +160,37 @@ static void prefer_huge_pages(void *block) {
         (void)madvise((void *)first, end - first, MADV_HUGEPAGE); /* it is advice only */
 }
 
-static bool take_memory(struct cosched_move *move) {
+/* Returns whether this rank has the same first row before and after a move. Then the rows that it keeps
+ * stay in their places. The rows that it sends or gets lie behind them. */
+static bool stays(const struct cosched_move *move) {
+    const struct range before = before_of(move, move->rank), after = after_of(move, move->rank);
+    return before.start == after.start && before.stop > before.start && after.stop > after.start;
+}
+
+/* Returns memory for this rank's rows after a move: its own block, if that can stay. */
+static void *take_block(const struct cosched_move *move) {
     const int64_t bytes = cosched_blocks_wanted(move) * move->row_bytes;
-    if (move->fresh == NULL) {
-        move->fresh = malloc((size_t)bytes + 1);
-        if (move->fresh != NULL)
-            prefer_huge_pages(move->fresh);
-    }
+    const bool in_place = move->own != NULL && stays(move);
+    const struct range before = before_of(move, move->rank);
+    void *block;
+    if (in_place && bytes <= (before.stop - before.start) * move->row_bytes)
+        return move->own->data;
+    block = realloc(in_place ? move->own->data : NULL, (size_t)bytes + 1);
+    if (block == NULL)
+        return NULL;
+    prefer_huge_pages(block);
+    if (in_place)
+        move->own->data = block;
+    return block;
+}
+
+static bool is_in_place(const struct cosched_move *move) {
+    return move->own != NULL && move->fresh == move->own->data;
+}
+
+static bool take_memory(struct cosched_move *move) {
+    if (move->fresh == NULL)
+        move->fresh = take_block(move);
     move->receives = calloc((size_t)count_pieces(move) + 1, sizeof *move->receives);
     return move->fresh != NULL && move->receives != NULL;
 }
@@ -210,7 +234,8 @@ void cosched_blocks_free(struct cosched_move *moves, int32_t count) {
         free(moves[i].before);
         free(moves[i].after);
         free(moves[i].after_end);
-        free(moves[i].fresh);
+        if (!is_in_place(&moves[i]))
+            free(moves[i].fresh);
         free(moves[i].receives);
     }
     free(moves);
@@ -271,10 +296,24 @@ static void send_all(const struct cosched_move *move, const void *old) {
 void cosched_blocks_move(const struct cosched_move *move, const void *old) {
     const struct range kept = bytes_between(move, move->rank, move->rank);
     const int posted = post_receives(move);
-    if (kept.stop > kept.start)
+    if (kept.stop > kept.start && !is_in_place(move))
         memcpy(byte_at(move->fresh, move->after[move->rank], move, kept.start),
                byte_at(old, move->before[move->rank], move, kept.start),
                (size_t)(kept.stop - kept.start));
     send_all(move, old);
     MPI_Waitall(posted, move->receives, MPI_STATUSES_IGNORE);
+}
+
+void cosched_blocks_replace(struct cosched_block *block, struct cosched_move *move) {
+    const int64_t rows = cosched_blocks_wanted(move);
+    void *smaller = NULL;
+    if (!is_in_place(move))
+        free(block->data);
+    else if (rows < block->rows)
+        smaller = realloc(block->data, (size_t)(rows * move->row_bytes) + 1);
+    block->data = smaller != NULL ? smaller : move->fresh;
+    move->fresh = NULL;
+    block->rows = rows;
+    block->first = move->after[move->rank];
+    block->row_bytes = move->row_bytes;
 }
