@@ -1,6 +1,7 @@
 """The library for C: arrays survive changes, a failed change leaves the job as it was, and
 misuse is one line and an error."""
 
+import re
 import time
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from benchmarks.mpi import build_malleable
 from cosched.core.cluster.resizing.agreement import ReportDone, ReportRefused
 
 SOURCE = Path(__file__).with_name("arrays.c")
+MEMORY = Path(__file__).with_name("memory.c")
 SAME = (0, "arrays are as they were\n")
 
 pytestmark = pytest.mark.mpi_job
@@ -48,6 +50,20 @@ def test_arrays_survive_changes(begin):
     assert result.moved_bytes > 3 * (9 << 20)
     assert result.times.spawn_ns > 0 < result.times.move_ns
     assert end(played) == SAME
+
+
+def test_rank_that_keeps_its_first_row_needs_no_second_block(agents, mpi):
+    """A second block would be 48 MiB; the rest is what MPI allocates for messages."""
+    played = agents(2)
+    program = build_malleable(MEMORY, mpi / "mpicc")
+    played.start(mpi, [0], program, played.folder / "stop")
+    assert isinstance(played.resize([], [1]), ReportDone)
+    assert isinstance(played.resize([1]), ReportDone)
+    status, output = end(played)
+    assert status == 0, output
+    extras = [int(found) for found in re.findall(r"extra (-?\d+) MiB", output)]
+    assert len(extras) == 2
+    assert max(extras) < 32, extras
 
 
 def test_impossible_change_leaves_the_job_as_it_was(begin):

@@ -65,16 +65,6 @@ int cosched_job_bcast(struct cosched_job *job, void *value, int64_t bytes) {
     return job->looped ? 0 : keep(job, &prepared, value);
 }
 
-/* Replaces the block of this rank. */
-static void replace(struct cosched_block *block, struct cosched_move *move) {
-    free(block->data);
-    block->data = move->fresh;
-    move->fresh = NULL;
-    block->rows = cosched_blocks_wanted(move);
-    block->first = move->after[move->rank];
-    block->row_bytes = move->row_bytes;
-}
-
 /* Moves rows between blocks of one array. Collective. */
 static int move_one(struct cosched_job *job, const struct cosched_block *block, int32_t after,
                     struct cosched_move *move, const char *call) {
@@ -129,7 +119,7 @@ int cosched_job_scatter(struct cosched_job *job, struct cosched_block *block, co
             cosched_blocks_move(move, whole);
         else
             memset(move->fresh, 0, (size_t)(cosched_blocks_wanted(move) * move->row_bytes));
-        replace(block, move);
+        cosched_blocks_replace(block, move);
     }
     cosched_blocks_free(move, 1);
     return error;
@@ -176,6 +166,8 @@ static int move_all(struct cosched_job *job, struct cosched_block *blocks, int32
     }
     for (int32_t i = 0; i < after; i++)
         same[i] = (uint32_t)i;
+    for (int32_t i = 0; i < count; i++)
+        moves[i].own = &blocks[i];
     error = cosched_blocks_agree(comm, blocks, count, job->changing ? plan->order : same, after,
                                  moves, why);
     if (job->changing)
@@ -183,7 +175,7 @@ static int move_all(struct cosched_job *job, struct cosched_block *blocks, int32
     for (int32_t i = 0; i < count && error == 0; i++) {
         cosched_blocks_move(&moves[i], blocks[i].data);
         *moved_bytes += cosched_blocks_moved_bytes(&moves[i]);
-        replace(&blocks[i], &moves[i]);
+        cosched_blocks_replace(&blocks[i], &moves[i]);
     }
     cosched_blocks_free(moves, count);
     free(same);

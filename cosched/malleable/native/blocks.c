@@ -2,12 +2,17 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 /* A message has at most so many bytes. */
 #define PIECE_BYTES INT64_C(4194304)
+/* A smaller block has no room for a huge page. */
+#define HUGE_PAGE_BYTES 2097152u
 /* Sends of a rank that are under way at once. */
 enum { SENDS_AT_ONCE = 4, TAG = 1 };
 
@@ -145,10 +150,47 @@ static int agree_on_count(MPI_Comm comm, int32_t count, int32_t ready, char *why
     return 0;
 }
 
-static bool take_memory(struct cosched_move *move) {
+/* Asks the kernel for huge pages: the first write to each of many small ones costs more than the copy.
+ * The outer pages belong to the advice, so that realloc can still move the block without a copy. */
+static void prefer_huge_pages(void *block) {
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), bytes = malloc_usable_size(block);
+    const uintptr_t first = (uintptr_t)block & ~(page - 1);
+    const uintptr_t end = ((uintptr_t)block + bytes + page - 1) & ~(page - 1);
+    if (bytes >= HUGE_PAGE_BYTES)
+        (void)madvise((void *)first, end - first, MADV_HUGEPAGE); /* it is advice only */
+}
+
+/* Returns whether this rank has the same first row before and after a move. Then the rows that it keeps
+ * stay in their places. The rows that it sends or gets lie behind them. */
+static bool stays(const struct cosched_move *move) {
+    const struct range before = before_of(move, move->rank), after = after_of(move, move->rank);
+    return before.start == after.start && before.stop > before.start && after.stop > after.start;
+}
+
+/* Returns memory for this rank's rows after a move: its own block, if that can stay. */
+static void *take_block(const struct cosched_move *move) {
     const int64_t bytes = cosched_blocks_wanted(move) * move->row_bytes;
+    const bool in_place = move->own != NULL && stays(move);
+    const struct range before = before_of(move, move->rank);
+    void *block;
+    if (in_place && bytes <= (before.stop - before.start) * move->row_bytes)
+        return move->own->data;
+    block = realloc(in_place ? move->own->data : NULL, (size_t)bytes + 1);
+    if (block == NULL)
+        return NULL;
+    prefer_huge_pages(block);
+    if (in_place)
+        move->own->data = block;
+    return block;
+}
+
+static bool is_in_place(const struct cosched_move *move) {
+    return move->own != NULL && move->fresh == move->own->data;
+}
+
+static bool take_memory(struct cosched_move *move) {
     if (move->fresh == NULL)
-        move->fresh = malloc((size_t)bytes + 1);
+        move->fresh = take_block(move);
     move->receives = calloc((size_t)count_pieces(move) + 1, sizeof *move->receives);
     return move->fresh != NULL && move->receives != NULL;
 }
@@ -192,7 +234,8 @@ void cosched_blocks_free(struct cosched_move *moves, int32_t count) {
         free(moves[i].before);
         free(moves[i].after);
         free(moves[i].after_end);
-        free(moves[i].fresh);
+        if (!is_in_place(&moves[i]))
+            free(moves[i].fresh);
         free(moves[i].receives);
     }
     free(moves);
@@ -253,10 +296,24 @@ static void send_all(const struct cosched_move *move, const void *old) {
 void cosched_blocks_move(const struct cosched_move *move, const void *old) {
     const struct range kept = bytes_between(move, move->rank, move->rank);
     const int posted = post_receives(move);
-    if (kept.stop > kept.start)
+    if (kept.stop > kept.start && !is_in_place(move))
         memcpy(byte_at(move->fresh, move->after[move->rank], move, kept.start),
                byte_at(old, move->before[move->rank], move, kept.start),
                (size_t)(kept.stop - kept.start));
     send_all(move, old);
     MPI_Waitall(posted, move->receives, MPI_STATUSES_IGNORE);
+}
+
+void cosched_blocks_replace(struct cosched_block *block, struct cosched_move *move) {
+    const int64_t rows = cosched_blocks_wanted(move);
+    void *smaller = NULL;
+    if (!is_in_place(move))
+        free(block->data);
+    else if (rows < block->rows)
+        smaller = realloc(block->data, (size_t)(rows * move->row_bytes) + 1);
+    block->data = smaller != NULL ? smaller : move->fresh;
+    move->fresh = NULL;
+    block->rows = rows;
+    block->first = move->after[move->rank];
+    block->row_bytes = move->row_bytes;
 }

@@ -29,7 +29,7 @@ struct cosched_job;
 /* The rows that one rank has of an array. The rows of all ranks, in the order of ranks, are the
  * array. A row is row_bytes bytes of any kind, without holes between rows. */
 struct cosched_block {
-    void *data;        /* from malloc; the job frees and replaces it, and the program frees the last */
+    void *data;        /* from malloc; the job resizes or replaces it, and the program frees the last */
     int64_t rows;      /* of this rank */
     int64_t first;     /* the number of its first row in the array */
     int64_t row_bytes; /* the size of a row; all ranks have the same one */
