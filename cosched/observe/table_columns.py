@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, TypeVar
 
-from cosched.core.config.kinds import suggest
+from cosched.core.config.suggestions import suggest
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 from cosched.tables import WIDTH, cut_inside, table

@@ -92,7 +92,7 @@ ALLOWED = {
         {"cosched.bench.workload.file", "cosched.config.domain", "cosched.config.slurm"},
         START_UP,
     ),
-    "cosched/core/config/kinds.py": ({"difflib"}, START_UP),
+    "cosched/core/config/suggestions.py": ({"difflib"}, START_UP),
     "cosched/dashboard/server.py": ({"logging", "waitress.server", "webbrowser"}, START_UP),
     "cosched/jobs/choices.py": (
         {"cosched.config.cosched_toml", "cosched.core.config.limits"},
