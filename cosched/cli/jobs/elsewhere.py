@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from cosched.cli.options import hosts_option
+from cosched.cli.hosts_option import hosts_option
 from cosched.cli.printing import show_progress
 from cosched.core.bounds import JOB_MOST
 from cosched.core.decoding import is_whole, parse_integer
