@@ -330,13 +330,12 @@ def complete_domain_jobs(
 ) -> list[CompletionItem]:
     """Offers the numbers of the domain's jobs that have not ended, with their names; none
     where no domain answers."""
-    from cosched.cli.connection import AT_THE_PROMPT
-    from cosched.cluster.answers import label_of
-    from cosched.jobs.client import Client
+    from cosched.cli.connection import AT_THE_PROMPT, connect_to_running
+    from cosched.cluster.job_texts import label_of
 
     try:
         run_dir = ctx.params.get("run_dir")
-        with Client.connect_to_running(run_dir, patience=AT_THE_PROMPT) as client:
+        with connect_to_running(run_dir, AT_THE_PROMPT) as client:
             jobs = client.queue(folded=True)
     except CoschedError:
         return []

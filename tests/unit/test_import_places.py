@@ -45,11 +45,11 @@ ALLOWED = {
         START_UP,
     ),
     "cosched/cli/jobs/elsewhere.py": (
-        {"cosched.cli.connection", "cosched.jobs.client"},
+        {"cosched.cli.connection"},
         START_UP,
     ),
     "cosched/cli/jobs/history.py": (
-        {"cosched.cli.connection", "cosched.jobs.client"},
+        {"cosched.cli.connection"},
         START_UP,
     ),
     "cosched/cli/jobs/top.py": ({"cosched.observe.top.screen"}, START_UP),
@@ -60,7 +60,7 @@ ALLOWED = {
     "cosched/cli/measure/tune.py": ({"cosched.bench.tune.heatmap_figure"}, OPTIONAL),
     "cosched/cli/options.py": (
         {
-            *("cosched.cli.connection", "cosched.cluster.answers", "cosched.jobs.client"),
+            *("cosched.cli.connection", "cosched.cluster.job_texts"),
             "cosched.observe.status",
         },
         START_UP,

@@ -8,26 +8,30 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
 from cosched.cli.connection import Connector
 from cosched.cli.domain.batch_command import NO_SCRIPT, Script
 from cosched.cli.domain.waiting import Ended, Sizes, run_array_to_end, run_to_end
-from cosched.cluster.answers import JobInfo
+from cosched.cluster.client import Client, NoDomain
 from cosched.cluster.paths import DomainPaths
-from cosched.cluster.submission import JOB_VARIABLE, Submission
+from cosched.cluster.submission import Submission
+from cosched.cluster.user_requests import JOB_VARIABLE
 from cosched.core.arrays import parse_array
 from cosched.core.names import member_of
-from cosched.jobs.client import Client, NoDomain
 from cosched.jobs.job import Job
+from cosched.jobs.preparing import prepare
 from cosched.jobs.reporting import Reports
 from cosched.launch.crowd import crowd_text
 from cosched.launch.shm_room import shm_text
 from cosched.linux.processes.limits import what_holds_back
 from cosched.linux.system_text import to_wire
 from cosched.rundir.lock import lock_holder
+
+if TYPE_CHECKING:
+    from cosched.cluster.answers import JobInfo
 
 _SLOTS_AND_MOST: tuple[Literal["slots"], Literal["tasks_most"]] = ("slots", "tasks_most")
 
@@ -60,7 +64,7 @@ class Sending:
         if job.total == 1 and self.script.slots > 1:
             client.check_fits_a_node(self.script.slots)
             job = replace(job, cpus=self.script.slots)
-        submission = client.prepare(job, _REPORTS)
+        submission = prepare(client, job, _REPORTS)
         if self.script.text:
             script = to_wire(self.script.text)
             submission = msgspec.structs.replace(submission, script=script)
