@@ -28,7 +28,10 @@ ALLOWED = {
     "cosched/cli/domain/batch_command.py": ({"cosched.cli.domain.sbatch_lines"}, START_UP),
     "cosched/cli/domain/sending.py": ({"cosched.cluster.up.private"}, START_UP),
     "cosched/cli/domain/submit.py": (
-        {"cosched.cli.domain.sending", "cosched.cli.domain.waiting"},
+        {
+            *("cosched.cli.domain.sending", "cosched.cli.domain.sending_to_end"),
+            "cosched.cli.domain.waiting",
+        },
         START_UP,
     ),
     "cosched/cli/domain/waiting.py": ({"shutil", "tempfile"}, START_UP),

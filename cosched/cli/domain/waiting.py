@@ -8,7 +8,6 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -149,8 +148,7 @@ def is_private(path: Path) -> bool:
     return folder.name.startswith(_PREFIX) and str(folder.parent).endswith(f"/{_PRIVATE}")
 
 
-@dataclass(frozen=True, slots=True)
-class Sizes:
+class Sizes(NamedTuple):
     """Sizes of the outputs before the job; the bytes up to there are not copied."""
 
     output: int  #: bytes in the file of the standard output; 0: it does not exist
