@@ -18,11 +18,12 @@ import msgspec
 import tomlkit
 
 from cosched.bench.run.interrupts import interruptible, shielded
-from cosched.cluster.client import Client, make_submission
+from cosched.cluster.client import Client
 from cosched.cluster.coupling.snapshot_store import SnapshotStore
 from cosched.cluster.engines.slurm.prolog_scripts import front_script, task_script
 from cosched.cluster.keys import make_keys
 from cosched.cluster.paths import DomainPaths
+from cosched.cluster.submission import make_submission
 from cosched.cluster.up.domain import (
     start_coupled,
     start_domain,

@@ -30,7 +30,8 @@ from benchmarks.domain_lab import crowded_domain
 from benchmarks.experiment import Bench, counted_steps, numbers, positive
 from benchmarks.mpi import PROGRAMS, build, find, places
 from cosched.cli.run.site import find_site
-from cosched.cluster.client import Client, make_submission
+from cosched.cluster.client import Client
+from cosched.cluster.submission import make_submission
 from cosched.core.errors import CoschedError
 from cosched.jobs.serving import pmi_of
 from cosched.lab import slurm

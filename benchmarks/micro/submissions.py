@@ -20,7 +20,8 @@ from pathlib import Path
 from benchmarks.commands import output_of
 from benchmarks.domain_lab import crowded_domain
 from benchmarks.experiment import Bench, positive
-from cosched.cluster.client import Client, make_submission
+from cosched.cluster.client import Client
+from cosched.cluster.submission import make_submission
 from cosched.lab import slurm
 from cosched.lab.lab import Lab
 from cosched.lab.slurm_conf import SHARED

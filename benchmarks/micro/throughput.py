@@ -22,7 +22,8 @@ from pathlib import Path
 from benchmarks.commands import output_of
 from benchmarks.domain_lab import crowded_domain
 from benchmarks.experiment import Bench, above_zero, counted_steps, positive
-from cosched.cluster.client import Client, make_submission
+from cosched.cluster.client import Client
+from cosched.cluster.submission import make_submission
 from cosched.config.domain import QueueSettings
 from cosched.core.errors import CoschedError
 from cosched.lab.lab import Lab

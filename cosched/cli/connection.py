@@ -6,13 +6,12 @@ import os
 import sys
 from pathlib import Path
 
-from cosched.cluster.client import NoAnswer, NoDomain, Patience
+from cosched.cluster.client import Client, NoAnswer, NoDomain, Patience
 from cosched.cluster.paths import DomainPaths
-from cosched.cluster.submission import JOB_VARIABLE
 from cosched.cluster.up.missing_member import lacks_a_member
+from cosched.cluster.user_requests import JOB_VARIABLE
 from cosched.core.errors import CoschedError
 from cosched.core.names import member_of
-from cosched.jobs.client import Client
 from cosched.rundir.directories import domain_dir_to_ask, is_listening
 
 #: For a shell that completes a word: the user waits at the prompt.
@@ -49,6 +48,15 @@ def connect_to_read(run_dir: Path | None) -> Client:
     return connect(run_dir)
 
 
+def connect_to_running(
+    run_dir: Path | None, patience: Patience, node: str | None = None
+) -> Client:
+    """Connects to a domain that is up, by default to the one that serves this user, and
+    starts nothing. Raises NoDomain if none answers."""
+    here = node or os.environ.get("COSCHED_NODE")
+    return Client.connect(_place(run_dir).absolute(), here, patience)
+
+
 def rests(run_dir: Path | None) -> bool:
     """Returns whether a private domain of this user is down, and no job waits in it."""
     # Most commands find a domain that answers.
@@ -62,8 +70,8 @@ def _place(run_dir: Path | None) -> Path:
 
 
 class Connector:
-    """Connects to the domain of a run directory, as ``Client.connect_to_running`` does,
-    each time that it is called.
+    """Connects to the domain of a run directory, by default to the one that serves this
+    user, each time that it is called.
 
     Starts a missing member of the user's private domain again. command: the first word of
     the lines on stderr that report this, or that an answer takes long. slow: the line then.
@@ -102,9 +110,8 @@ class Connector:
         return self._connect()
 
     def _connect(self) -> Client:
-        return Client.connect_to_running(
-            self._run_dir, self._node, Patience(note_slow=lambda: self._note(self._slow))
-        )
+        slow = Patience(note_slow=lambda: self._note(self._slow))
+        return connect_to_running(self._run_dir, slow, self._node)
 
     def _note(self, line: str) -> None:
         if line != self._last:

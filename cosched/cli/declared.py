@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 import click
 
@@ -51,8 +51,7 @@ class _Declared(Protocol):
         """Returns the field's value. values: by the names of click's parameters."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Parameter:
+class _Parameter(NamedTuple):
     """One option or argument. make: ``click.option`` or ``click.argument``. attributes: as
     click has them; ``before``: decorators of hidden values that come first."""
 
@@ -82,11 +81,10 @@ class _Parameter:
         return not ({"default", "is_flag", "required"} & self.attributes.keys())
 
     def with_default(self, default: object) -> _Parameter:
-        return dataclasses.replace(self, attributes={**self.attributes, "default": default})
+        return self._replace(attributes={**self.attributes, "default": default})
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Part:
+class _Part(NamedTuple):
     """Some fields of another dataclass. usual: the names of the options whose default is
     the one of ``cls``."""
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import click
 
-from cosched.core.config.kinds import suggest
 from cosched.core.config.old_names import translate_command, translate_options
+from cosched.core.config.suggestions import suggest
 
 
 class Group(click.Group):

@@ -11,7 +11,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from cosched.cli.declared import argument, option
-from cosched.cli.values import COMMAND, HOSTS, RATE, SECONDS, SIZE
+from cosched.cli.values import COMMAND, RATE, SECONDS, SIZE
 from cosched.core.errors import CoschedError
 from cosched.linux.files.owners import refuse_foreign, without_links
 from cosched.linux.here import this_node
@@ -138,11 +138,6 @@ def lab_nodes_option() -> Any:
 def rate_option() -> Any:
     """``--rate RATE``: the rate of each link of a lab, in bits a second."""
     return option(type=RATE, help="The rate of each link, such as 1gbit.")
-
-
-def hosts_option(help: str = "Run on these nodes instead.") -> Any:
-    """``--hosts A,B`` or ``n[1-4]``: the machines on which the MPI starts ranks."""
-    return option("--hosts", type=HOSTS, default=(), help=help)
 
 
 def mpi_option(help: str = "As for cosched-run.") -> Any:
@@ -335,13 +330,12 @@ def complete_domain_jobs(
 ) -> list[CompletionItem]:
     """Offers the numbers of the domain's jobs that have not ended, with their names; none
     where no domain answers."""
-    from cosched.cli.connection import AT_THE_PROMPT
-    from cosched.cluster.answers import label_of
-    from cosched.jobs.client import Client
+    from cosched.cli.connection import AT_THE_PROMPT, connect_to_running
+    from cosched.cluster.job_texts import label_of
 
     try:
         run_dir = ctx.params.get("run_dir")
-        with Client.connect_to_running(run_dir, patience=AT_THE_PROMPT) as client:
+        with connect_to_running(run_dir, AT_THE_PROMPT) as client:
             jobs = client.queue(folded=True)
     except CoschedError:
         return []

@@ -23,7 +23,6 @@ from cosched.core.units import (
     parse_duration,
     parse_run_time,
 )
-from cosched.launch.given.hosts import parse_hosts
 
 Parser = Callable[[str, str], Any]
 
@@ -63,13 +62,6 @@ def _run_time(text: str, _what: str) -> int:
     return time_ns
 
 
-def _hosts(text: str, _what: str) -> tuple[str, ...]:
-    try:
-        return parse_hosts(text).names
-    except CoschedError as error:
-        raise click.BadParameter(f"{error}.") from None
-
-
 def _shell_words(text: str, what: str) -> tuple[str, ...]:
     try:
         return tuple(shlex.split(text))
@@ -96,8 +88,6 @@ SIZE = Parsed("SIZE", parse_bytes)
 RATE = Parsed("RATE", parse_rate, format_rate)
 #: A command, split into words as a shell does.
 COMMAND = Parsed("COMMAND", _shell_words)
-#: Hosts such as ``A,B`` or ``n[1-4]``.
-HOSTS = Parsed("A,B", _hosts)
 
 
 def _node_range(text: str, what: str) -> tuple[int, int]:

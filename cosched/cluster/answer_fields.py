@@ -14,8 +14,8 @@ class Fields(dict[str, Any]):
 
     def __missing__(self, name: str) -> NoReturn:
         raise CoschedError(
-            f"the domain's answer has no field {name!r}: its controller runs another "
-            f"version of cosched than {VERSION}; restart the controller with this version"
+            f"the domain's answer has no field {name!r}; if its controller runs another "
+            f"version of cosched than {VERSION}, restart it with this version"
         )
 
 

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 if TYPE_CHECKING:
     from cosched.core.config.tables import Change
-
-#: How long a controller waits for space on its disk before it ends. Its jobs run on also
-#: then. Clients wait longer.
-FULL_DISK_S = 600.0
-#: The most characters of a job's name in the table of ``cosched queue``.
-NAME_MOST = 20
 
 
 class _Job(TypedDict):
@@ -142,35 +136,12 @@ class EndInfo(TypedDict):
     reason: str
 
 
-class JobBounds(NamedTuple):
-    """The sizes of a malleable job, in nodes."""
-
-    minimum: int  #: the least
-    ideal: int  #: the most
-    preferred: int | None = None  #: it has more only while no job waits; None: its ideal
-
-
-def size_text(nodes: int | None, bounds: JobBounds, unit: str = "") -> str:
-    """Returns the size of a malleable job, such as ``4 of 1-8``; with its preferred size
-    ``4 of 1-6-8``. nodes None: it has none. unit: a word behind the number of nodes, with a
-    space before it."""
-    minimum, ideal, preferred = bounds
-    shown = [minimum, ideal if preferred is None else preferred, ideal]
-    text = "-".join(map(str, dict.fromkeys(shown)))
-    return f"{text}{unit}" if nodes is None else f"{nodes}{unit} of {text}"
-
-
 class TaskInfo(TypedDict):
     """A job that a user names. task: its index in its array; None: it is in none."""
 
     job: int
     task: int | None
     state: str
-
-
-def label_of(job: JobInfo) -> str:
-    """Returns the number of a job as users write it: ``12``, or ``12_3`` in an array."""
-    return str(job["job"]) if job["array"] is None else f"{job['array']}_{job['task']}"
 
 
 class PairInfo(TypedDict):

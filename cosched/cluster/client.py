@@ -13,39 +13,33 @@ import os
 import select
 import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
-
-import msgspec
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from cosched.cluster.answer_fields import with_fields
-from cosched.cluster.answers import (
-    DomainInfo,
-    EndInfo,
-    InputInfo,
-    JobBounds,
-    JobInfo,
-    LeavingInfo,
-    MateInfo,
-    NodeInfo,
-    PairInfo,
-    ReloadInfo,
-    TaskInfo,
-)
+from cosched.cluster.job_texts import JobBounds
 from cosched.cluster.paths import DomainPaths
-from cosched.cluster.submission import LONGEST_REQUEST, Submission, as_name
-from cosched.core.arrays import JobRef
-from cosched.core.decoding import JsonDecoder, printable, shown_text
+from cosched.cluster.user_requests import LONGEST_REQUEST
+from cosched.core.decoding import Malformed, decode_line, printable, shown_text
 from cosched.core.errors import CoschedError
 from cosched.core.names import member_of
-from cosched.linux.system_text import (
-    environ_to_wire,
-    from_wire,
-    to_wire,
-    words_from_wire,
-    words_to_wire,
-)
+from cosched.linux.system_text import from_wire, words_from_wire
+
+if TYPE_CHECKING:
+    from cosched.cluster.answers import (
+        DomainInfo,
+        EndInfo,
+        InputInfo,
+        JobInfo,
+        LeavingInfo,
+        MateInfo,
+        NodeInfo,
+        PairInfo,
+        ReloadInfo,
+        TaskInfo,
+    )
+    from cosched.cluster.submission import Submission
+    from cosched.core.arrays import JobRef
 
 #: A request that takes longer has no answer (``wait`` excepted). A controller that starts
 #: again within this time answers.
@@ -54,15 +48,11 @@ ANSWER_WITHIN_S = 60.0
 SLOW_S = 2.0
 #: While a caller of ``wait`` has something to do meanwhile, this is how often.
 MEANWHILE_S = 0.05
-_TOKEN_BYTES = 12
-#: Fields of a submission that are paths.
-_PATHS = {"input", "output", "error", "pmix_library"}
 
 SomeClient = TypeVar("SomeClient", bound="Client")
 
-_answer: JsonDecoder[dict[str, Any]] = JsonDecoder(
-    dict[str, Any], "an answer of the domain"
-)
+#: Names the input in errors.
+_ANSWER = "an answer of the domain"
 
 
 class NoDomain(CoschedError):
@@ -73,8 +63,7 @@ class NoAnswer(NoDomain):
     """The domain is there and does not answer, as while its disk is full."""
 
 
-@dataclass(frozen=True, slots=True)
-class Patience:
+class Patience(NamedTuple):
     """How a client waits for the answer to a request."""
 
     within_s: float = ANSWER_WITHIN_S  #: the request fails then
@@ -145,7 +134,7 @@ class Client:
     def submit(self, submission: Submission) -> int:
         """Submits a job; returns its number, which is stored. The same submission that is
         sent again is the same job."""
-        found = self._ask("submit", job=msgspec.to_builtins(submission))
+        found = self._ask("submit", job=submission.as_request())
         number: int = found["job"]
         return number
 
@@ -342,7 +331,9 @@ class Client:
             line = self._stream.readline()
         if not line.endswith(b"\n"):
             raise NoDomain("the domain has closed the connection; try again")
-        answer = _answer.decode(line)
+        answer = decode_line(line, _ANSWER)
+        if not isinstance(answer, dict):
+            raise Malformed(f"{_ANSWER}: not an object")
         if "error" in answer:
             raise CoschedError(printable(str(answer["error"])))
         return with_fields(answer.get("ok"))
@@ -378,30 +369,3 @@ def _as_request(job: int | JobRef) -> dict[str, Any]:
 
 def _late(within_s: float) -> NoAnswer:
     return NoAnswer(f"the controller has not answered within {within_s:g} s; try again")
-
-
-def new_token() -> str:
-    """Returns a word that no other submission has."""
-    return os.urandom(_TOKEN_BYTES).hex()
-
-
-def make_submission(
-    argv: Sequence[str],
-    *,
-    environ: Mapping[str, str],
-    name: str = "",
-    cwd: str = "",
-    **more: Any,
-) -> Submission:
-    """Returns a submission with a new token, by default in this process's directory.
-    ``more``: further fields of ``Submission``."""
-    for field in _PATHS & more.keys():
-        more[field] = to_wire(more[field])
-    return Submission(
-        token=new_token(),
-        name=name or as_name(os.path.basename(argv[0])) or "job",
-        argv=words_to_wire(argv),
-        environ=environ_to_wire(environ),
-        cwd=to_wire(cwd or os.getcwd()),
-        **more,
-    )

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TypeVar
 
-from cosched.cluster.answers import FULL_DISK_S
+from cosched.cluster.user_requests import FULL_DISK_S
 from cosched.core.errors import CoschedError
 from cosched.linux.processes.handlers import handled
 from cosched.linux.processes.signals import signal_name

@@ -20,7 +20,7 @@ import msgspec
 
 from cosched.cluster.message_kinds import Message
 from cosched.cluster.messages import AT_END, PIECE_MOST, GiveInput, InputTaken
-from cosched.cluster.submission import LONGEST_REQUEST
+from cosched.cluster.user_requests import LONGEST_REQUEST
 from cosched.cluster.user_socket import Person
 from cosched.core.bounds import Name, Natural, Offset
 from cosched.core.decoding import JsonDecoder, Malformed, decode_json

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class DomainPaths:
+class DomainPaths(NamedTuple):
     """The files of a domain in a run directory."""
 
     run_dir: Path  #: all paths are below it

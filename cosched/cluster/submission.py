@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import msgspec
 
+from cosched.cluster.user_requests import LONGEST_REQUEST
 from cosched.core.arrays import parse_array, parse_jobs
 from cosched.core.bounds import Limit
 from cosched.core.decoding import JsonDecoder, convert
@@ -11,9 +16,8 @@ from cosched.core.errors import CoschedError
 from cosched.core.symbiosis.resources import parse_limits
 from cosched.core.units import NS_PER_S
 from cosched.linux.processes.limits import TRAVELLING
+from cosched.linux.system_text import environ_to_wire, to_wire, words_to_wire
 
-#: The longest request of a user, in bytes: arguments and environment of a job.
-LONGEST_REQUEST = 16 << 20
 LONGEST_NAME = 63
 LONGEST_TOKEN = 200
 #: The most ranks or nodes that a user may ask for; a domain has far fewer.
@@ -24,10 +28,11 @@ LONGEST_NS = 3650 * 24 * 3600 * NS_PER_S
 LIVE_MOST = 50_000
 #: As a job's input: its user gives it while the job runs.
 FROM_CLIENT = "-"
-#: The variable of each task that has the job's number.
-JOB_VARIABLE = "COSCHED_DOMAIN_JOB"
 #: ``pmi1-long``: PMI-1 with long values, for MPICH 5 and newer.
 PMIS = ("pmi1", "pmi1-long", "pmix", "none")
+_TOKEN_BYTES = 12
+#: Fields that are paths.
+_PATHS = {"input", "output", "error", "pmix_library"}
 
 
 class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -95,6 +100,11 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         ""  #: jobs that must end before it starts, such as ``12,13_4``; empty: none
     )
     after_ok: str = ""  #: the same, and each of them must end well
+
+    def as_request(self) -> dict[str, Any]:
+        """Returns it as plain values, from which ``convert_submission`` makes it again."""
+        plain: dict[str, Any] = msgspec.to_builtins(self)
+        return plain
 
     def check(self) -> None:
         """Raises CoschedError for a submission that makes no sense."""
@@ -292,3 +302,30 @@ def convert_submission(value: object) -> Submission:
     submission: Submission = convert(value, Submission, "a submission", keys_are_text=True)
     submission.check()
     return submission
+
+
+def new_token() -> str:
+    """Returns a word that no other submission has."""
+    return os.urandom(_TOKEN_BYTES).hex()
+
+
+def make_submission(
+    argv: Sequence[str],
+    *,
+    environ: Mapping[str, str],
+    name: str = "",
+    cwd: str = "",
+    **more: Any,
+) -> Submission:
+    """Returns a submission with a new token, by default in this process's directory.
+    ``more``: further fields of ``Submission``."""
+    for field in _PATHS & more.keys():
+        more[field] = to_wire(more[field])
+    return Submission(
+        token=new_token(),
+        name=name or as_name(os.path.basename(argv[0])) or "job",
+        argv=words_to_wire(argv),
+        environ=environ_to_wire(environ),
+        cwd=to_wire(cwd or os.getcwd()),
+        **more,
+    )

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from cosched.cluster.submission import LONGEST_REQUEST
+from cosched.cluster.user_requests import LONGEST_REQUEST
 from cosched.core.complaints import Complaints, fault
 from cosched.core.errors import StateLost
 from cosched.core.names import CONTROLLER

@@ -26,16 +26,15 @@ T = TypeVar("T")
 DOCUMENT_MOST = 64 << 20
 #: The most characters that an error repeats of the input.
 _SHOWN = 200
-_NUMBER = re.compile(
-    r"[+-]?([0-9]{1,400}(\.[0-9]{0,400})?|\.[0-9]{1,400})(e[+-]?[0-9]{1,4})?",
-    re.ASCII | re.IGNORECASE,
-)
+# Regular expressions are texts here: Python compiles each at its first use and keeps it. A
+# quick command needs none of them.
+_NUMBER = r"(?ai)[+-]?([0-9]{1,400}(\.[0-9]{0,400})?|\.[0-9]{1,400})(e[+-]?[0-9]{1,4})?"
 #: The most digits of a number: more would take long.
 _DIGITS = 400
 _PORT_MOST = (1 << 16) - 1
-_INTEGER = re.compile(r"[+-]?[0-9]{1,20}", re.ASCII)
+_INTEGER = r"(?a)[+-]?[0-9]{1,20}"
 #: C0 and C1 controls, the separators of lines, and surrogates.
-_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_UNPRINTABLE = "[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]"
 
 
 class Malformed(CoschedError):
@@ -169,12 +168,12 @@ def shown_text(data: bytes | bytearray | memoryview) -> str:
 
 def printable(text: str) -> str:
     """Returns the text as part of one line: control characters become U+FFFD."""
-    return _UNPRINTABLE.sub("\ufffd", text)
+    return re.sub(_UNPRINTABLE, "\ufffd", text)
 
 
 def check_printable(text: str, what: str) -> str:
     """Returns the text. Raises Malformed for control characters and lone surrogates."""
-    if _UNPRINTABLE.search(text):
+    if re.search(_UNPRINTABLE, text):
         raise Malformed(f"{what}: {printable(text)[:_SHOWN]!r} has control characters")
     return text
 
@@ -189,7 +188,7 @@ def parse_integer(text: str | bytes, what: str, least: int, most: int) -> int:
     allowed. Raises Malformed."""
     shown = shown_text(text) if isinstance(text, bytes) else text
     stripped = shown.strip(" \t\r\n")
-    if _INTEGER.fullmatch(stripped) is None:
+    if re.fullmatch(_INTEGER, stripped) is None:
         raise Malformed(
             labelled(what, f"'{printable(shown)[:_SHOWN]}' is not a whole number")
         )
@@ -204,7 +203,7 @@ def parse_number(text: str | bytes, what: str, least: float, most: float) -> flo
     fraction and an exponent, with spaces around it allowed. Raises Malformed."""
     shown = shown_text(text) if isinstance(text, bytes) else text
     stripped = shown.strip(" \t\r\n")
-    if _NUMBER.fullmatch(stripped) is None:
+    if re.fullmatch(_NUMBER, stripped) is None:
         raise Malformed(labelled(what, f"'{printable(shown)[:_SHOWN]}' is not a number"))
     number = float(stripped)
     if not least <= number <= most:

@@ -27,12 +27,13 @@ _SCALE = {
     "h": 3600 * NS_PER_S,
     "d": 86400 * NS_PER_S,
 }
-_DURATION = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([a-z]+)\s*", re.ASCII)
+# Each is compiled at its first use: most commands read no text of this kind.
+_DURATION = r"(?a)\s*(\d+(?:\.\d*)?|\.\d+)\s*([a-z]+)\s*"
 
 
 def parse_duration(text: str, what: str = "") -> int:
     """Returns nanoseconds; ``what`` names the setting in an error."""
-    match = _DURATION.fullmatch(text)
+    match = re.fullmatch(_DURATION, text)
     if match is None or match[2] not in _SCALE:
         line = f"'{text}' is not a duration; write it like 500ms, 0.5s or 2min"
         raise CoschedError(labelled(what, line))
@@ -43,10 +44,9 @@ def parse_duration(text: str, what: str = "") -> int:
     return exact
 
 
-_CLOCK = re.compile(
-    r"\s*(?:(\d{1,9})-(\d{1,9})(?::(\d{1,9})(?::(\d{1,9}))?)?"
-    r"|(?:(?:(\d{1,9}):)?(\d{1,9}):)?(\d{1,9}))\s*",
-    re.ASCII,
+_CLOCK = (
+    r"(?a)\s*(?:(\d{1,9})-(\d{1,9})(?::(\d{1,9})(?::(\d{1,9}))?)?"
+    r"|(?:(?:(\d{1,9}):)?(\d{1,9}):)?(\d{1,9}))\s*"
 )
 
 
@@ -57,7 +57,7 @@ def parse_run_time(text: str) -> int:
     ``90`` are seconds, and after colons come minutes and seconds: ``1:30``, ``2:00:00``.
     After days come hours: ``1-12``, ``1-12:30``, ``1-12:30:00``.
     """
-    match = _CLOCK.fullmatch(text)
+    match = re.fullmatch(_CLOCK, text)
     if match is None:
         try:
             return parse_duration(text)
@@ -80,9 +80,7 @@ def format_duration(ns: int) -> str:
     return f"{ns}ns"
 
 
-_BYTES = re.compile(
-    r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([kmgtp]?)(?:i?b)?\s*", re.IGNORECASE | re.ASCII
-)
+_BYTES = r"(?ai)\s*(\d+(?:\.\d*)?|\.\d+)\s*([kmgtp]?)(?:i?b)?\s*"
 _BYTE_UNITS = ("", "k", "m", "g", "t", "p")
 
 
@@ -91,7 +89,7 @@ def parse_bytes(text: str, what: str = "") -> int:
 
     ``what`` names the setting in an error.
     """
-    match = _BYTES.fullmatch(text)
+    match = re.fullmatch(_BYTES, text)
     if match is None:
         line = f"'{text}' is not a size; write it like 512M or 8G"
         raise CoschedError(labelled(what, line))

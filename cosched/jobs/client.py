@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from cosched.cluster import client as domain
 from cosched.cluster.client import USUAL_PATIENCE, NoDomain, Patience
 from cosched.cluster.paths import DomainPaths
-from cosched.cluster.submission import JOB_VARIABLE, Submission
+from cosched.cluster.submission import Submission
 from cosched.cluster.up.missing_member import lacks_a_member
+from cosched.cluster.user_requests import JOB_VARIABLE
 from cosched.core.names import member_of
 from cosched.jobs.job import Job
 from cosched.jobs.reporting import Reports

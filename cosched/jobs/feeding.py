@@ -9,10 +9,13 @@ import select
 import threading
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from cosched.cluster.answers import JobInfo
 from cosched.cluster.client import Client, NoDomain
 from cosched.core.errors import CoschedError
+
+if TYPE_CHECKING:
+    from cosched.cluster.answers import JobInfo
 
 #: So much is read at once; no more is ahead of the job.
 PIECE_BYTES = 1 << 18

@@ -6,12 +6,16 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from cosched.cluster.answers import FULL_DISK_S, JobInfo
 from cosched.cluster.client import Client, NoAnswer, NoDomain
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.up.missing_member import lacks_a_member
+from cosched.cluster.user_requests import FULL_DISK_S
 from cosched.start.streams import unwritten, write_some
+
+if TYPE_CHECKING:
+    from cosched.cluster.answers import JobInfo
 
 _READ_BYTES = 1 << 20
 #: How long a domain may be away, such as while its controller restarts.

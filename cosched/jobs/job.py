@@ -9,7 +9,7 @@ from cosched.core.errors import CoschedError
 from cosched.linux.system_text import to_wire
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # slots would make this class twice, at each start
 class Job:
     """A job for a domain.
 

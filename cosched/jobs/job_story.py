@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from cosched.cluster.answers import JobInfo, label_of
+from cosched.cluster.job_texts import label_of
 from cosched.core.errors import CoschedError
 from cosched.launch.environment import name_on_nodes
 from cosched.observe.why.story_text import size_lines, stories_text
 from cosched.observe.why.why import Asker, stories
 from cosched.rundir.paths import NodePaths
+
+if TYPE_CHECKING:
+    from cosched.cluster.answers import JobInfo
 
 
 def job_story(job: JobInfo, places: Sequence[NodePaths], asker: Asker, last: int) -> str:

@@ -4,9 +4,13 @@ print them. Pure."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from cosched.cluster.answers import NAME_MOST, JobInfo
+from cosched.cluster.job_texts import NAME_MOST
 from cosched.launch.environment import name_on_nodes
+
+if TYPE_CHECKING:
+    from cosched.cluster.answers import JobInfo
 
 #: The end of a name that a table has cut.
 _CUT = "…"

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from cosched.cluster.client import Client, make_submission
-from cosched.cluster.submission import Submission, as_name
+from cosched.cluster.client import Client
+from cosched.cluster.submission import Submission, as_name, make_submission
 from cosched.core.errors import CoschedError
 from cosched.core.names import member_of
 from cosched.core.units import NS_PER_S, format_bytes
@@ -24,7 +24,7 @@ from cosched.rundir.directories import SYSTEM_RUN_DIR, daemons_are_up
 
 
 def prepare(
-    client: Client, job: Job, reports: Reports, choices: Choices | None
+    client: Client, job: Job, reports: Reports, choices: Choices | None = None
 ) -> Submission:
     """Returns a job as it is sent, as ``Client.prepare`` does."""
     job.check()

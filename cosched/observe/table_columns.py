@@ -6,11 +6,10 @@ import csv
 import io
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
-from cosched.core.config.kinds import suggest
+from cosched.core.config.suggestions import suggest
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 from cosched.tables import WIDTH, cut_inside, table
@@ -27,8 +26,7 @@ _CUT_LEAST = 12
 _ANY_WIDTH = 10_000
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
+class Kind(NamedTuple):
     """A kind of values."""
 
     align: str  #: ``<`` for texts, ``>`` for numbers
@@ -38,14 +36,19 @@ class Kind:
     short: Callable[[Any], str] | None = None
 
 
-@dataclass(frozen=True, slots=True)
 class Column(Generic[T]):
-    """A column of a table."""
+    """A column of a table.
 
-    kind: Kind  #: the kind of its values
-    #: Returns its value for a row; None if that is unknown.
-    value: Callable[[T], Any]
-    title: str = ""  #: its head for people; empty: its name
+    kind: the kind of its values. value: returns its value for a row; None if that is
+    unknown. title: its head for people; empty: its name.
+    """
+
+    __slots__ = ("kind", "title", "value")
+
+    def __init__(self, kind: Kind, value: Callable[[T], Any], title: str = "") -> None:
+        self.kind = kind
+        self.value = value
+        self.title = title
 
 
 def short_time(seconds: float) -> str:
@@ -84,15 +87,25 @@ DATE = Kind(
 )
 
 
-@dataclass(frozen=True)
 class Columns(Generic[T]):
-    """The columns that a command offers, by name."""
+    """The columns that a command offers, by name.
 
-    command: str  #: the command, whose --help lists them
-    columns: Mapping[str, Column[T]]  #: all columns, in the order of --csv
-    aliases: Mapping[str, str]  #: other words for some of them
-    #: The column of which values lose letters inside if a table is too wide; empty: none.
-    cut: str = ""
+    command: the command, whose --help lists them. columns: all columns, in the order of
+    --csv. aliases: other words for some of them. cut: the column of which values lose
+    letters inside if a table is too wide; empty: none.
+    """
+
+    def __init__(
+        self,
+        command: str,
+        columns: Mapping[str, Column[T]],
+        aliases: Mapping[str, str],
+        cut: str = "",
+    ) -> None:
+        self.command = command
+        self.columns = columns
+        self.aliases = aliases
+        self.cut = cut
 
     def read(self, text: str) -> tuple[str, ...]:
         """Reads names with commas between them, in any case; also other words for them.

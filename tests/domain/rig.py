@@ -8,9 +8,10 @@ import sys
 import time
 from pathlib import Path
 
-from cosched.cluster.client import Client, NoDomain, make_submission
+from cosched.cluster.client import Client, NoDomain
 from cosched.cluster.keys import make_keys
 from cosched.cluster.paths import DomainPaths
+from cosched.cluster.submission import make_submission
 from cosched.config.domain import DomainConfig, LifeSettings, QueueSettings, write_config
 from cosched.core.names import CONTROLLER
 from cosched.core.units import NS_PER_S

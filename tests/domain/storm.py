@@ -23,7 +23,8 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from cosched.cluster.client import NoDomain, make_submission
+from cosched.cluster.client import NoDomain
+from cosched.cluster.submission import make_submission
 from cosched.core.errors import CoschedError
 from cosched.core.names import CONTROLLER
 from tests.domain.rig import Rig

@@ -19,9 +19,10 @@ import pytest
 import zmq
 
 from cosched.cluster.agent import agent as agent_module
-from cosched.cluster.client import Client, Patience, make_submission
+from cosched.cluster.client import Client, Patience
 from cosched.cluster.keys import make_keys
 from cosched.cluster.messages import PROTOCOL
+from cosched.cluster.submission import make_submission
 from cosched.core.errors import CoschedError
 from cosched.core.names import CONTROLLER
 from tests.domain import storm

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cosched.cluster.agent.topology import write_topology
-from cosched.cluster.client import make_submission
+from cosched.cluster.submission import make_submission
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 from tests.domain.user import as_user

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from cosched.cluster.client import make_submission
+from cosched.cluster.submission import make_submission
 from cosched.config.domain import SecuritySettings
 from cosched.core.errors import CoschedError
 

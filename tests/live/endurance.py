@@ -21,7 +21,8 @@ from pathlib import Path
 
 import psutil
 
-from cosched.cluster.client import Client, make_submission
+from cosched.cluster.client import Client
+from cosched.cluster.submission import make_submission
 from cosched.core.node.settings import Settings
 from cosched.node.lifetime.start import NodeOptions, start_node
 from cosched.node.lifetime.stop import stop_node

@@ -28,7 +28,10 @@ ALLOWED = {
     "cosched/cli/domain/batch_command.py": ({"cosched.cli.domain.sbatch_lines"}, START_UP),
     "cosched/cli/domain/sending.py": ({"cosched.cluster.up.private"}, START_UP),
     "cosched/cli/domain/submit.py": (
-        {"cosched.cli.domain.sending", "cosched.cli.domain.waiting"},
+        {
+            *("cosched.cli.domain.sending", "cosched.cli.domain.sending_to_end"),
+            "cosched.cli.domain.waiting",
+        },
         START_UP,
     ),
     "cosched/cli/domain/waiting.py": ({"shutil", "tempfile"}, START_UP),
@@ -45,11 +48,11 @@ ALLOWED = {
         START_UP,
     ),
     "cosched/cli/jobs/elsewhere.py": (
-        {"cosched.cli.connection", "cosched.jobs.client"},
+        {"cosched.cli.connection"},
         START_UP,
     ),
     "cosched/cli/jobs/history.py": (
-        {"cosched.cli.connection", "cosched.jobs.client"},
+        {"cosched.cli.connection"},
         START_UP,
     ),
     "cosched/cli/jobs/top.py": ({"cosched.observe.top.screen"}, START_UP),
@@ -60,7 +63,7 @@ ALLOWED = {
     "cosched/cli/measure/tune.py": ({"cosched.bench.tune.heatmap_figure"}, OPTIONAL),
     "cosched/cli/options.py": (
         {
-            *("cosched.cli.connection", "cosched.cluster.answers", "cosched.jobs.client"),
+            *("cosched.cli.connection", "cosched.cluster.job_texts"),
             "cosched.observe.status",
         },
         START_UP,
@@ -92,7 +95,7 @@ ALLOWED = {
         {"cosched.bench.workload.file", "cosched.config.domain", "cosched.config.slurm"},
         START_UP,
     ),
-    "cosched/core/config/kinds.py": ({"difflib"}, START_UP),
+    "cosched/core/config/suggestions.py": ({"difflib"}, START_UP),
     "cosched/dashboard/server.py": ({"logging", "waitress.server", "webbrowser"}, START_UP),
     "cosched/jobs/choices.py": (
         {"cosched.config.cosched_toml", "cosched.core.config.limits"},

@@ -45,7 +45,8 @@ from cosched.cluster.agent.steps import (
     StepNote,
     read_steps,
 )
-from cosched.cluster.client import Client, make_submission
+from cosched.cluster.client import Client
+from cosched.cluster.submission import make_submission
 from cosched.config.domain import LifeSettings, StartupSettings
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S

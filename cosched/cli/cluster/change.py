@@ -11,7 +11,8 @@ import click
 from cosched.cli.cluster.site import lab_places
 from cosched.cli.connection import NO_ANSWER_YET, UNTIL_NODES_ARE_FREE, connect
 from cosched.cli.declared import Command, argument, command, flag, option
-from cosched.cli.options import domain_dir_option, hosts_option
+from cosched.cli.hosts_option import hosts_option
+from cosched.cli.options import domain_dir_option
 from cosched.cluster.client import Client
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.up.domain import await_end, wait_joined

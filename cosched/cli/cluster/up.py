@@ -18,7 +18,8 @@ from cosched.cli.cluster.site import (
 )
 from cosched.cli.connection import patient
 from cosched.cli.declared import Command, command, flag, option, part
-from cosched.cli.options import any_run_dir_option, hosts_option, run_dir_option
+from cosched.cli.hosts_option import hosts_option
+from cosched.cli.options import any_run_dir_option, run_dir_option
 from cosched.cli.values import DOMAIN_TOML, NODES, SECONDS
 from cosched.cluster.client import NoDomain
 from cosched.cluster.keys import make_keys

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import click
 
 from cosched.cli.domain.script_lines import COSCHED, SBATCH, ScriptLine, read_script
-from cosched.core.config.kinds import suggest
+from cosched.core.config.suggestions import suggest
 from cosched.core.errors import CoschedError
 
 _KEY = "cosched.script"

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import click
 
 from cosched.cli.values import Parsed
+from cosched.cluster.client import Client
 from cosched.core.arrays import JobRef, parse_job, parse_jobs
 from cosched.core.errors import CoschedError
-from cosched.jobs.client import Client
 from cosched.jobs.naming import named, numbers_of
 
 #: How many of the latest jobs are searched for a name if no live job has it.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,11 +13,14 @@ from cosched.cli.declared import Command, argument, command, flag
 from cosched.cli.domain.job_names import find_jobs, namesake_error
 from cosched.cli.domain.waiting import STDOUT, is_private
 from cosched.cli.options import complete_domain_jobs, domain_dir_option
-from cosched.cluster.answers import JobInfo, label_of
+from cosched.cluster.client import Client
+from cosched.cluster.job_texts import label_of
 from cosched.core.arrays import JobRef
 from cosched.core.errors import CoschedError
-from cosched.jobs.client import Client
 from cosched.jobs.following import Tail, wait_patiently
+
+if TYPE_CHECKING:
+    from cosched.cluster.answers import JobInfo
 
 
 @command("output")

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,9 +14,11 @@ from cosched.cli.connection import connect, connect_to_read, rests
 from cosched.cli.declared import Command, command, flag, option
 from cosched.cli.domain.queue_columns import COLUMNS
 from cosched.cli.options import domain_dir_option, json_option
-from cosched.cluster.answers import JobInfo
 from cosched.cluster.client import NoDomain
 from cosched.tables import WIDTH
+
+if TYPE_CHECKING:
+    from cosched.cluster.answers import JobInfo
 
 #: The columns without --format: those of jobs that have not ended, and of all jobs.
 _USUAL = "job,name,user,nodes,ranks,state,start,end,reason"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import shlex
 import time
+from typing import TYPE_CHECKING
 
-from cosched.cluster.answers import NAME_MOST, JobBounds, JobInfo, label_of, size_text
+from cosched.cluster.job_texts import NAME_MOST, JobBounds, label_of, size_text
 from cosched.core.units import NS_PER_S
 from cosched.linux.users import find_user_name
 from cosched.observe.table_columns import (
@@ -18,6 +19,9 @@ from cosched.observe.table_columns import (
     Kind,
     clock,
 )
+
+if TYPE_CHECKING:
+    from cosched.cluster.answers import JobInfo
 
 
 def _nodes(job: JobInfo) -> str | None:

@@ -1,27 +1,25 @@
-"""Sends a job for ``cosched submit``, and waits for it if the user wants that."""
+"""Sends a job for ``cosched submit``."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
 from cosched.cli.connection import Connector
 from cosched.cli.domain.batch_command import NO_SCRIPT, Script
-from cosched.cli.domain.waiting import Ended, Sizes, run_array_to_end, run_to_end
-from cosched.cluster.answers import JobInfo
+from cosched.cluster.client import Client, NoDomain
 from cosched.cluster.paths import DomainPaths
-from cosched.cluster.submission import JOB_VARIABLE, Submission
-from cosched.core.arrays import parse_array
+from cosched.cluster.submission import Submission
+from cosched.cluster.user_requests import JOB_VARIABLE
 from cosched.core.names import member_of
-from cosched.jobs.client import Client, NoDomain
 from cosched.jobs.job import Job
+from cosched.jobs.preparing import prepare
 from cosched.jobs.reporting import Reports
 from cosched.launch.crowd import crowd_text
 from cosched.launch.shm_room import shm_text
@@ -29,19 +27,24 @@ from cosched.linux.processes.limits import what_holds_back
 from cosched.linux.system_text import to_wire
 from cosched.rundir.lock import lock_holder
 
+if TYPE_CHECKING:
+    from cosched.cluster.answers import JobInfo
+
 _SLOTS_AND_MOST: tuple[Literal["slots"], Literal["tasks_most"]] = ("slots", "tasks_most")
 
 
-@dataclass(frozen=True)
 class Sending:
-    """A job that is to be sent to a domain."""
+    """A job that is to be sent to a domain.
 
-    job: Job  #: the job as the user described it
-    run_dir: Path  #: the run directory of the domain
-    #: A descriptor that is the job's standard input while it runs; None: it has another
-    #: one.
-    source: int | None = None
-    script: Script = NO_SCRIPT  #: its batch script, or none
+    job: the job as the user described it. run_dir: the run directory of the domain. script:
+    its batch script, or none. connect: connects to the domain.
+    """
+
+    def __init__(self, job: Job, run_dir: Path, script: Script = NO_SCRIPT) -> None:
+        self.job = job
+        self.run_dir = run_dir
+        self.script = script
+        self.connect = Connector(run_dir, command="cosched submit")
 
     def submit(self) -> int:
         """Submits the job; returns its number, of an array that of its first task."""
@@ -60,7 +63,7 @@ class Sending:
         if job.total == 1 and self.script.slots > 1:
             client.check_fits_a_node(self.script.slots)
             job = replace(job, cpus=self.script.slots)
-        submission = client.prepare(job, _REPORTS)
+        submission = prepare(client, job, _REPORTS)
         if self.script.text:
             script = to_wire(self.script.text)
             submission = msgspec.structs.replace(submission, script=script)
@@ -71,31 +74,16 @@ class Sending:
 
     def look_up(self, number: int) -> JobInfo:
         """Returns a job as the domain has it."""
-        with self._connect() as client:
+        with self.connect() as client:
             return client.job(number)
 
-    def run_to_end(self, *, copy: bool) -> Ended:
-        """Submits the job and returns it once it has ended. copy: copies its output."""
-        sizes = None
-        if copy:
-            files = (self.job.output, self.job.error)
-            output, error = (file and os.path.join(self.job.cwd, file) for file in files)
-            sizes = Sizes.of(output, error)
-        return run_to_end(self._connect, self._sender(), sizes, self.source, say, _note)
-
-    def run_array_to_end(self) -> list[Ended]:
-        """Submits an array and returns its tasks once all have ended. An interrupt cancels
-        all of them."""
-        tasks = len(parse_array(self.job.array).indices)
-        return run_array_to_end(self._connect, self._sender(), tasks, say)
-
-    def _sender(self) -> Callable[[], int]:
+    def sender(self) -> Callable[[], int]:
         """Prepares the job; returns a function that submits it."""
         with self._connect_or_start() as client:
             submission = self._prepare(client)
 
         def submit() -> int:
-            with self._connect() as client:
+            with self.connect() as client:
                 return client.submit(submission)
 
         return submit
@@ -111,20 +99,16 @@ class Sending:
         if len(nodes) == 1 and ranks <= most and crowd:
             _REPORTS.warn(crowd)
 
-    @cached_property
-    def _connect(self) -> Connector:
-        return Connector(self.run_dir, command="cosched submit")
-
     def _connect_or_start(self) -> Client:
         """Starts a private domain on this machine if none answers."""
         try:
-            return self._unless_held_back(self._connect())
+            return self._unless_held_back(self.connect())
         except NoDomain:
             from cosched.cluster.up.private import start_private
 
-            _note("starting a private domain on this machine")
+            note("starting a private domain on this machine")
             start_private(self.run_dir, member_of(os.uname().nodename))
-            return self._connect()
+            return self.connect()
 
     def _unless_held_back(self, client: Client) -> Client:
         """Returns a connection to the domain, which is started again if it has lower limits
@@ -136,7 +120,7 @@ class Sending:
 
         client.close()
         renew_private(client.run_dir, what, _REPORTS.warn)
-        return self._connect()
+        return self.connect()
 
 
 def _holds_back(paths: DomainPaths) -> str:
@@ -156,9 +140,10 @@ def say(line: str) -> None:
     print(f"cosched submit: {line}", file=sys.stderr)
 
 
-def _note(line: str) -> None:
+def note(line: str) -> None:
+    """Prints a line that only a person needs: nothing unless stderr is a terminal."""
     if sys.stderr.isatty():
         say(line)
 
 
-_REPORTS = Reports(lambda line: say(f"warning: {line}"), _note)
+_REPORTS = Reports(lambda line: say(f"warning: {line}"), note)

@@ -15,11 +15,11 @@ from cosched.cli.declared import Command, argument, command
 from cosched.cli.domain.job_names import JOB
 from cosched.cli.options import complete_domain_jobs, domain_dir_option, json_option
 from cosched.cli.values import Parsed
-from cosched.cluster.answers import size_text
+from cosched.cluster.client import Client, NoDomain
+from cosched.cluster.job_texts import size_text
 from cosched.core.arrays import JobRef
 from cosched.core.decoding import is_whole, parse_integer
 from cosched.core.errors import CoschedError
-from cosched.jobs.client import Client, NoDomain
 
 
 @dataclass(frozen=True)

@@ -274,7 +274,7 @@ class Submit(Command):
         if self.waits:
             return _run_to_end(self, script)
         job = self.with_files(self.output, self.error)
-        sending = Sending(job, self.run_dir, script=script)
+        sending = Sending(job, self.run_dir, script)
         number = sending.submit()
         text = json.dumps(sending.look_up(number)) if self.as_json else f"job {number}"
         click.echo(text)
@@ -285,6 +285,7 @@ def _run_to_end(given: Submit, script: Script) -> int:
     """Submits the job and waits for its end; returns its status. That of an array is the
     greatest status of its tasks."""
     from cosched.cli.domain.sending import Sending, say
+    from cosched.cli.domain.sending_to_end import send_array_to_end, send_to_end
     from cosched.cli.domain.waiting import STDIN, exit_status, private_files, report_end
 
     output, error = given.output, given.error
@@ -293,14 +294,14 @@ def _run_to_end(given: Submit, script: Script) -> int:
             output, error = stack.enter_context(private_files())
         source = STDIN if given.reads_here else None
         job = given.with_files(output, error)
-        sending = Sending(job, given.run_dir, source, script)
+        sending = Sending(job, given.run_dir, script)
         if given.job.array:
-            tasks = sending.run_array_to_end()
+            tasks = send_array_to_end(sending)
             if given.as_json:
                 click.echo(json.dumps({"jobs": [task.job for task in tasks]}))
                 return max(map(exit_status, tasks))
             return max(report_end(task, say) for task in tasks)
-        ended = sending.run_to_end(copy=given.is_copied)
+        ended = send_to_end(sending, source, copy=given.is_copied)
     if given.is_copied:
         return report_end(ended, say)
     click.echo(json.dumps(ended.job))

@@ -8,19 +8,21 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cosched.cluster.answers import JobInfo, label_of
+from cosched.cluster.client import Client, NoDomain
+from cosched.cluster.job_texts import label_of
 from cosched.core.errors import CoschedError
-from cosched.jobs.client import Client, NoDomain
 from cosched.jobs.feeding import Feeder
 from cosched.jobs.following import Tail, size_of, wait_patiently
 from cosched.linux.homes import cache_home
 from cosched.linux.processes.handlers import handled
 from cosched.start.streams import Unwritten
+
+if TYPE_CHECKING:
+    from cosched.cluster.answers import JobInfo
 
 #: How long a command that must end tries to cancel its job.
 CANCEL_WITHIN_S = 5.0
@@ -146,8 +148,7 @@ def is_private(path: Path) -> bool:
     return folder.name.startswith(_PREFIX) and str(folder.parent).endswith(f"/{_PRIVATE}")
 
 
-@dataclass(frozen=True, slots=True)
-class Sizes:
+class Sizes(NamedTuple):
     """Sizes of the outputs before the job; the bytes up to there are not copied."""
 
     output: int  #: bytes in the file of the standard output; 0: it does not exist

@@ -6,12 +6,12 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from cosched.cli.connection import connect_to_read, patient
+from cosched.cli.connection import connect_to_read, connect_to_running, patient
 from cosched.cli.domain.job_names import find_jobs, namesake_error
-from cosched.cluster.answers import label_of
+from cosched.cluster.client import Client
+from cosched.cluster.job_texts import label_of
 from cosched.core.arrays import JobRef
 from cosched.core.errors import CoschedError
-from cosched.jobs.client import Client
 from cosched.jobs.job_story import job_story
 from cosched.jobs.naming import named, numbers_of
 from cosched.launch.environment import name_on_nodes
@@ -44,7 +44,7 @@ def namesakes(run_dir: Path | None, asker: Asker) -> str:
     """Returns one line about jobs of the domain with the name of a job that is on nodes
     here without a domain; empty if there is none."""
     try:
-        with Client.connect_to_running(run_dir, patience=patient()) as client:
+        with connect_to_running(run_dir, patient()) as client:
             jobs = client.queue(folded=True)
     except CoschedError:
         return ""

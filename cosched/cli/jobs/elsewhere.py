@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from cosched.cli.options import hosts_option
+from cosched.cli.hosts_option import hosts_option
 from cosched.cli.printing import show_progress
 from cosched.core.bounds import JOB_MOST
 from cosched.core.decoding import is_whole, parse_integer
@@ -63,15 +63,14 @@ def way_to(job: str | None, hosts: Sequence[str], run_dir: Path) -> Way | None:
 def _hosts_in_domain(job: str) -> tuple[str, ...]:
     """Returns the nodes of a job NAME-NUMBER of the domain; () if there is none, or if all
     its nodes answer on this machine."""
-    from cosched.cli.connection import patient
-    from cosched.jobs.client import Client
+    from cosched.cli.connection import connect_to_running, patient
 
     name = job.partition(".")[2] if job[:1].isdecimal() else job
     label, _, number = name.rpartition("-")
     if not label or not is_whole(number, 1, JOB_MOST):
         return ()
     try:
-        with Client.connect_to_running(None, patience=patient()) as client:
+        with connect_to_running(None, patient()) as client:
             found = client.job(parse_integer(number, job, 1, JOB_MOST))
             run_dir = client.run_dir
     except CoschedError:

@@ -211,12 +211,11 @@ def _times_resized(run_dir: Path) -> dict[str, int]:
     """Returns how often the latest malleable jobs of the domain were resized, by their
     names on nodes; {} if no domain answers. It is that of this run directory if there is
     one, otherwise the one that serves this user."""
-    from cosched.cli.connection import AT_THE_PROMPT
-    from cosched.jobs.client import Client
+    from cosched.cli.connection import AT_THE_PROMPT, connect_to_running
 
     place = run_dir if DomainPaths(run_dir).directory.is_dir() else None
     try:
-        with Client.connect_to_running(place, patience=AT_THE_PROMPT) as client:
+        with connect_to_running(place, AT_THE_PROMPT) as client:
             jobs = client.queue(_LATEST)
     except CoschedError:
         return {}

@@ -16,8 +16,8 @@ from cosched.cli.declared import Command, argument, command, flag
 from cosched.cli.options import asked_run_dir_option, nodes_option
 from cosched.config.config_files import usual_files
 from cosched.config.save import save
-from cosched.core.config.kinds import suggest
 from cosched.core.config.schema import BY_PATH, LIVE
+from cosched.core.config.suggestions import suggest
 from cosched.core.config.tables import Key
 from cosched.core.errors import CoschedError
 from cosched.core.node.settings import Settings

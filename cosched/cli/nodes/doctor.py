@@ -13,7 +13,8 @@ import click
 
 from cosched.cli.declared import Command, command, flag, option
 from cosched.cli.entry import EXIT_FAILURE
-from cosched.cli.options import asked_run_dir_option, hosts_option, json_option
+from cosched.cli.hosts_option import hosts_option
+from cosched.cli.options import asked_run_dir_option, json_option
 from cosched.cli.printing import show_progress
 from cosched.cli.tools import shim_check
 from cosched.cli.values import COMMAND

@@ -14,10 +14,10 @@ from click.core import ParameterSource
 
 from cosched.cli.declared import Command, command, flag, option, part
 from cosched.cli.groups import current_options
+from cosched.cli.hosts_option import hosts_option
 from cosched.cli.options import (
     PATH,
     check_sizes,
-    hosts_option,
     ideal_option,
     json_option,
     memory_option,

@@ -18,6 +18,7 @@ from cosched.cli.run.reports import note, warn
 from cosched.cluster.submission import FROM_CLIENT
 from cosched.core.units import NS_PER_S
 from cosched.jobs.job import Job
+from cosched.jobs.preparing import prepare
 from cosched.jobs.reporting import Reports
 from cosched.rundir.directories import domain_dir_to_ask
 
@@ -47,7 +48,7 @@ def run_in_domain(given: Given) -> int:
             memory_bytes=given.memory_bytes,
         )
         with reach() as client:
-            submission = client.prepare(job, Reports(warn, note), given.asked.choices())
+            submission = prepare(client, job, Reports(warn, note), given.asked.choices())
 
         def submit() -> int:
             with reach() as client:

@@ -11,7 +11,7 @@ from typing import Any
 
 from cosched.cluster.engines.interface import Handler
 from cosched.cluster.messages import LONGEST
-from cosched.cluster.submission import LONGEST_REQUEST
+from cosched.cluster.user_requests import LONGEST_REQUEST
 from cosched.cluster.user_socket import Person
 from cosched.core.decoding import JsonDecoder, Malformed
 from cosched.core.errors import CoschedError

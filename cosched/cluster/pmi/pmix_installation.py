@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from cosched.launch.program import loaded_libraries
 
@@ -18,8 +18,7 @@ _PMIX = "libpmix."
 _PREFIXES = {"libopen-pal.": "OPAL_PREFIX", _PMIX: "PMIX_PREFIX"}
 
 
-@dataclass(frozen=True, slots=True)
-class Installation:
+class Installation(NamedTuple):
     """An Open MPI."""
 
     libpmix: Path  #: the path of the library

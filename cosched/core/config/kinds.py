@@ -8,12 +8,13 @@ with the mistake and the right form. ``write`` returns the TOML value.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Generic, TypeVar
 
 from cosched.core.config.mistakes import Invalid, Mistake, mistakes_under
+from cosched.core.config.suggestions import suggest
 from cosched.core.decoding import (
     is_whole,
     parse_address,
@@ -57,14 +58,6 @@ class Kind(Generic[T]):
         """Returns the text that variables and options have for a value."""
         raw = self.write(value)
         return ("on" if raw else "off") if isinstance(raw, bool) else str(raw)
-
-
-def suggest(word: str, known: Iterable[str]) -> str:
-    """Returns ``; did you mean 'x'?`` if a known word is close, otherwise an empty text."""
-    import difflib  # only a mistake needs it
-
-    close = difflib.get_close_matches(word, list(known), n=1)
-    return f"; did you mean '{close[0]}'?" if close else ""
 
 
 def shown(raw: Any) -> str:

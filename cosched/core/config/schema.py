@@ -23,10 +23,10 @@ from cosched.core.config.kinds import (
     or_word,
     some_of,
     stripped,
-    suggest,
     timed,
     whole,
 )
+from cosched.core.config.suggestions import suggest
 from cosched.core.config.tables import Key, key, keys_of, table
 from cosched.core.config.words import CARRIERS, CLASS_SCHEDULERS, MODES, WAITS, Move
 from cosched.core.decoding import parse_number

@@ -18,8 +18,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Generic, TypeVar
 
-from cosched.core.config.kinds import Kind, shown, suggest
+from cosched.core.config.kinds import Kind, shown
 from cosched.core.config.mistakes import Invalid, Mistake, joined, mistakes_under
+from cosched.core.config.suggestions import suggest
 from cosched.core.errors import CoschedError
 
 _METADATA = "key"

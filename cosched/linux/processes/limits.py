@@ -49,7 +49,8 @@ _LINES = {
     "Max resident set": resource.RLIMIT_RSS,
     "Max stack size": resource.RLIMIT_STACK,
 }
-_LINE = re.compile(r"(Max [a-z ]+?) {2,}(unlimited|\d+) +(unlimited|\d+)")
+#: Compiled at its first use.
+_LINE = r"(Max [a-z ]+?) {2,}(unlimited|\d+) +(unlimited|\d+)"
 
 Limit = tuple[int, int]
 """Soft and hard; ``UNLIMITED`` is -1."""
@@ -96,7 +97,7 @@ def limits_of(pid: int, root: Path = proc.ROOT) -> dict[int, Limit]:
     text = proc.read_of(pid, "limits", root) or ""
     found = {}
     for line in text.splitlines():
-        match = _LINE.match(line)
+        match = re.match(_LINE, line)
         if match is not None and match[1] in _LINES:
             found[_LINES[match[1]]] = (_number(match[2]), _number(match[3]))
     return found

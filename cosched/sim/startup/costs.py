@@ -15,7 +15,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from cosched.core.config.kinds import suggest
+from cosched.core.config.suggestions import suggest
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S, NS_PER_US
 from cosched.documents import read_toml

@@ -14,8 +14,8 @@ from cosched.version import VERSION
 from tests.tools.desk import FakeDesk
 
 LINE = (
-    "the domain's answer has no field 'preferred': its controller runs another version of "
-    f"cosched than {VERSION}; restart the controller with this version"
+    "the domain's answer has no field 'preferred'; if its controller runs another version "
+    f"of cosched than {VERSION}, restart it with this version"
 )
 
 

@@ -113,14 +113,49 @@ def domain(home):
         thread.join()
 
 
+#: Definitions of answers, hosts and settings, and the parts that wait for a job.
+DEFINITIONS = {
+    *("cosched.cluster.answers", "cosched.core.config.kinds", "cosched.jobs.client"),
+    *("cosched.cli.domain.waiting", "cosched.cli.hosts_option", "cosched.jobs.feeding"),
+}
+#: Only commands that send a job need these.
+SENDING = {
+    *("msgspec", "cosched.cluster.submission", "cosched.core.arrays", "cosched.jobs"),
+    *("cosched.core.bounds", "cosched.launch", "cosched.linux.processes.limits"),
+}
+
+
 @pytest.mark.parametrize("job", ["script", "-n 2 --no-shim app"], ids=["script", "ranks"])
 def test_submit_imports_nothing_heavy(home, domain, job):
     folder, environ = home
     *options, program = job.split()
     words = ("submit", "--run-dir", domain, *options, str(folder / program))
     found = modules_of("cosched.cli.main", *words, environ=environ)
-    assert "cosched.jobs.client" in found
-    assert heavy(found) == set()
+    assert "cosched.cluster.client" in found
+    assert heavy(found, HEAVY | DEFINITIONS) == set()
+
+
+def test_queue_imports_nothing_heavy(home, tmp_path):
+    paths = DomainPaths(tmp_path / "run")
+    paths.directory.mkdir(parents=True)
+    with socket.socket(socket.AF_UNIX) as desk:
+        desk.bind(str(paths.controller_socket))
+        desk.listen()
+
+        def serve():
+            connection, _ = desk.accept()
+            with connection, connection.makefile("rb") as stream:
+                assert json.loads(stream.readline())["do"] == "queue"
+                connection.sendall(b'{"ok": []}\n')
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        words = ("queue", "--run-dir", str(paths.run_dir))
+        found = modules_of("cosched.cli.main", *words, environ=home[1])
+        thread.join()
+    assert "cosched.cluster.client" in found
+    found -= {"cosched.observe", "cosched.observe.table_columns"}
+    assert heavy(found, HEAVY | DEFINITIONS | SENDING) == set()
 
 
 def test_cosched_run_imports_nothing_heavy(home):

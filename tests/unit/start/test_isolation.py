@@ -94,6 +94,23 @@ def test_packages_that_only_the_user_has_come_last(tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_a_command_that_ends_searches_no_garbage(tmp_path):
+    module = tmp_path / "frozen.py"
+    module.write_text(
+        "import atexit, gc\n"
+        "def count():\n"
+        "    print(gc.get_freeze_count() > len(gc.get_objects()))\n"
+        "def main():\n"
+        "    atexit.register(count)\n"
+        "    return 3\n"
+    )
+    text = (ROOT / "cosched/start/isolated.py").read_text()
+    script = tmp_path / "command"
+    script.write_text(f"{text}\nrun('frozen')\n")
+    done = run([sys.executable, "-I", script], tmp_path, {"PYTHONPATH": str(tmp_path)})
+    assert (done.returncode, done.stdout, done.stderr) == (3, "True\n", "")
+
+
 def test_a_command_runs_processes_side_by_side(tmp_path):
     words = ["sim", "generate", "made.swf", "--jobs", "50", "--machine", "8"]
     done = run([BIN / "cosched", *words], tmp_path, {})

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from cosched.cluster.answers import size_text
 from cosched.cluster.engines.native.array_answers import waits_for
 from cosched.cluster.engines.native.forecasts import Forecasts
 from cosched.cluster.engines.native.halves_answers import (
@@ -26,6 +25,7 @@ from cosched.cluster.engines.native.suspension_answers import (
 )
 from cosched.cluster.engines.native.time_answers import times_of
 from cosched.cluster.engines.native.wait_answers import WaitAnswers
+from cosched.cluster.job_texts import size_text
 from cosched.cluster.record import Record, State
 from cosched.cluster.store import JobStore
 from cosched.core.cluster.queue.forecast import forecast

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from cosched.cluster.answers import JobBounds
 from cosched.cluster.engines.native.jobs import Jobs
+from cosched.cluster.job_texts import JobBounds
 from cosched.cluster.record import State
 from cosched.cluster.submission import LONGEST_NS, Submission
 from cosched.config.domain import MALLEABLE, RIGID

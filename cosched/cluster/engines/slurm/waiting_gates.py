@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from cosched.cluster.submission import LONGEST_REQUEST
+from cosched.cluster.user_requests import LONGEST_REQUEST
 from cosched.cluster.user_socket import Person, UserSocket
 from cosched.core.bounds import Name, Natural, Seconds, UserId
 from cosched.core.complaints import Complaints

@@ -14,7 +14,7 @@ import pytest
 from cosched.cluster.inputs import Inputs, Visitor
 from cosched.cluster.member import first_error
 from cosched.cluster.messages import InputTaken
-from cosched.cluster.submission import LONGEST_REQUEST
+from cosched.cluster.user_requests import LONGEST_REQUEST
 from cosched.cluster.user_socket import (
     BURST_NS,
     BYTES_PER_USER,

@@ -8,11 +8,11 @@ import sqlite3
 
 import pytest
 
-from cosched.cluster.client import make_submission
 from cosched.cluster.engines.native.node_entries import NodeEntries
 from cosched.cluster.full_disk import SpaceWait, advice
 from cosched.cluster.record import Record, State
 from cosched.cluster.store import JobStore
+from cosched.cluster.submission import make_submission
 from cosched.config.domain import DomainConfig
 from cosched.core.errors import CoschedError
 

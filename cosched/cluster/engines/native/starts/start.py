@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from cosched.cluster.messages import Chunk, Failure
 from cosched.cluster.record import Record, State
-from cosched.cluster.submission import JOB_VARIABLE
+from cosched.cluster.user_requests import JOB_VARIABLE
 from cosched.config.domain import CPU, QueueSettings, StartupSettings
 from cosched.core.arrays import parse_array
 from cosched.core.cluster.coupling.mate_messages import Addresses
