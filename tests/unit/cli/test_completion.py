@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import pytest
 
 from cosched.cli.main import COMMANDS
 from cosched.cli.tools.completion import SHELLS
+from tests.tools.commands import run_command
 from tests.tools.desk import FakeDesk
 
 MODULES = {"cosched": "cosched.cli.main", "cosched-run": "cosched.cli.run.main"}
@@ -22,28 +22,15 @@ def ask(program, variables, cwd=None):
     """Returns the lines that ``program`` prints for a shell."""
     name = f"_{program.replace('-', '_').upper()}_COMPLETE"
     variables = {name if key == "HOW" else key: value for key, value in variables.items()}
-    root = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
-    run = subprocess.run(
-        [sys.executable, "-m", MODULES[program]],
-        env={**os.environ, **variables, "PYTHONPATH": root},
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
-    return run.stdout.splitlines()
+    done = run_command(module=MODULES[program], env={**os.environ, **variables}, cwd=cwd)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.splitlines()
 
 
 def script_of(shell):
-    run = subprocess.run(
-        [sys.executable, "-m", "cosched.cli.main", "completion", shell],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
-    return run.stdout
+    done = run_command("completion", shell)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
 
 
 @pytest.mark.parametrize("shell", SHELLS)

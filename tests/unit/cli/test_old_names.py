@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 
 import click
 import pytest
@@ -21,6 +19,7 @@ from cosched.core.config.old_names import (
     translate_options,
 )
 from tests.places import ROOT
+from tests.tools.commands import run_command
 
 CHANGELOG = (ROOT / "docs/changelog.md").read_text()
 
@@ -136,30 +135,17 @@ def test_daemon_accepts_old_options(capsys):
 
 
 def test_cosched_run_accepts_old_carrier_option():
-    result = subprocess.run(
-        [sys.executable, "-m", "cosched.cli.run.main", "--status", "no", "true"],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    result = run_command("--status", "no", "true", module="cosched.cli.run.main")
     warning, error = result.stderr.splitlines()
     assert warning.startswith("cosched-run: warning: '--status' is now '--carrier'")
     assert "Invalid value for '--carrier'" in error
 
 
 def test_completion_prints_no_warning():
-    result = subprocess.run(
-        [sys.executable, "-m", "cosched.cli.main"],
-        env={
-            "_COSCHED_COMPLETE": "bash_complete",
-            "COMP_WORDS": "cosched set --sa",
-            "COMP_CWORD": "2",
-            "PYTHONPATH": str(ROOT),
-        },
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    environ = {
+        "_COSCHED_COMPLETE": "bash_complete",
+        "COMP_WORDS": "cosched set --sa",
+        "COMP_CWORD": "2",
+    }
+    result = run_command(env=environ)
     assert (result.stdout, result.stderr) == ("plain,--save\n", "")

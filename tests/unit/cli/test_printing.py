@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import socket
-import subprocess
 import sys
 import threading
 
@@ -15,6 +14,7 @@ import pytest
 from cosched.cli.entry import run_cli
 from cosched.cli.printing import PrintableStream, display_stream, printable_output
 from cosched.core.errors import CoschedError
+from tests.tools.commands import run_command
 
 HOSTILE = "a\x1b]0;title\x07\x9b31m\rforged\u2028\ud800"
 SHOWN = "a\ufffd]0;title\ufffd\ufffd31m\ufffdforged\ufffd\ufffd"
@@ -90,12 +90,7 @@ def test_status_of_a_hostile_daemon_has_no_control_characters(tmp_path):
         thread = threading.Thread(target=serve)
         thread.start()
         words = ["status", "--run-dir", str(tmp_path), "--node", "n1"]
-        done = subprocess.run(
-            [sys.executable, "-m", "cosched.cli.main", *words],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = run_command(*words)
         thread.join()
     assert done.returncode == 1
     assert done.stderr.replace("\n", "").isprintable()
