@@ -15,6 +15,7 @@ from cosched.node.sockets.client import ControlClient, HeldChanges, request
 from tests.live.conftest import LiveNode, eventually
 from tests.live.test_configured_live import NOBODY, as_user
 from tests.places import ROOT
+from tests.tools.commands import run_command
 
 pytestmark = pytest.mark.live
 
@@ -43,21 +44,20 @@ def running(*words, **options):
 
 def test_change_ends_with_its_holder_and_not_before(node):
     node.up()
-    words = (*COSCHED, "config", "set", "--run-dir", str(node.paths.run_dir))
-    with running(*words, "--hold", "slice=3s") as holder:
+    words = ("config", "set", "--run-dir", str(node.paths.run_dir))
+    with running(*COSCHED, *words, "--hold", "slice=3s") as holder:
         assert holder.stdout.readline() == "node node1: slice=3s gmet=1ms align=off\n"
         settings = node.status()["settings"]
         assert settings["lent"] == {"slice": holder.pid}
         assert f"slice is on loan to process {holder.pid}" in settings["warnings"]
-        done = subprocess.run(
-            [*words, "slice=7s"], cwd=ROOT, capture_output=True, text=True, check=True
-        )
+        done = run_command(*words, "slice=7s")
+        assert done.returncode == 0, done.stderr
         assert f"slice is on loan to process {holder.pid}; 7s counts later" in done.stderr
         assert slice_of(node) == "3s"
         holder.kill()
         eventually(lambda: slice_of(node) == "7s", "the operator's slice")
     assert node.status()["settings"]["lent"] == {}
-    with running(*words, "--hold", "slice=3s") as holder:
+    with running(*COSCHED, *words, "--hold", "slice=3s") as holder:
         holder.stdout.readline()
         holder.stdin.close()
         assert holder.wait() == 0
@@ -66,15 +66,8 @@ def test_change_ends_with_its_holder_and_not_before(node):
 
 def test_change_without_input_is_refused(node):
     node.up()
-    words = (*COSCHED, "config", "set", "--run-dir", str(node.paths.run_dir))
-    done = subprocess.run(
-        [*words, "--hold", "slice=3s"],
-        cwd=ROOT,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    words = ("config", "set", "--run-dir", str(node.paths.run_dir))
+    done = run_command(*words, "--hold", "slice=3s")
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
     assert "--hold: standard input has ended already" in done.stderr

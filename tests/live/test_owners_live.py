@@ -6,8 +6,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 
 import pytest
 
@@ -251,13 +249,9 @@ def test_shell_completes_job_names(node):
             "COMP_CWORD": "2",
             "COSCHED_RUN_DIR": str(node.paths.run_dir),
         }
-        return subprocess.run(
-            [sys.executable, "-m", "cosched.cli.main"],
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout.split()
+        done = run_command(env=environment)
+        assert (done.returncode, done.stderr) == (0, "")
+        return done.stdout.split()
 
     assert offered("so") == []
     node.up()
