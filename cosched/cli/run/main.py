@@ -38,9 +38,7 @@ def main() -> None:
     # A short program makes little garbage, and looking for it costs a tenth of a start.
     gc.disable()
     words = sys.argv[1:]
-    status = run_program(NAME, lambda: _work(words))
-    gc.freeze()  # the interpreter looks once more at its end
-    sys.exit(status)
+    sys.exit(run_program(NAME, lambda: _work(words)))
 
 
 if __name__ == "__main__":
