@@ -21,7 +21,13 @@ pytestmark = pytest.mark.live
 
 COSCHED = [sys.executable, "-c", "from cosched.cli.main import main; main()"]
 #: One job that only the test's signals end.
-WORKLOAD = '[[job]]\nname = "w"\ncommand = ["sleep", "611.9"]\nranks = 1\n'
+#: A job that runs while a file is there.
+WORKLOAD = """
+[[job]]
+name = "w"
+command = ["sh", "-c", "while [ -e {file} ]; do sleep 0.1; done"]
+ranks = 1
+"""
 
 
 def slice_of(node):
@@ -96,12 +102,15 @@ def test_user_may_not_borrow_the_operators_settings(node):
 
 
 def test_killed_bench_leaves_the_settings_of_before(run_dir, tmp_path):
-    """The bench takes this machine as its only node; its warm-up never ends."""
+    """The bench takes this machine as its only node; its warm-up does not end before the
+    test does."""
     host = os.uname().nodename
     node = LiveNode(run_dir, host)
     node.up()
     workload = tmp_path / "w.toml"
-    workload.write_text(WORKLOAD)
+    needed = tmp_path / "needed"
+    needed.touch()
+    workload.write_text(WORKLOAD.format(file=needed))
     words = ("bench", str(workload), "--hosts", host, "--run-dir", str(run_dir))
     try:
         # A killed bench leaves its temporary files.
@@ -111,6 +120,7 @@ def test_killed_bench_leaves_the_settings_of_before(run_dir, tmp_path):
             os.killpg(bench.pid, signal.SIGKILL)
             eventually(lambda: slice_of(node) == "10s", "the slice of before")
     finally:
+        needed.unlink()
         node.close()
 
 

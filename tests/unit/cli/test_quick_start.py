@@ -93,7 +93,9 @@ def home(tmp_path):
 
 @pytest.fixture
 def domain(home):
-    """A socket that takes each submission as job 1, in a run directory."""
+    """A socket that takes each submission as job 1, and shows an empty queue, in a run
+    directory."""
+    answers = {"submit": {"job": 1}, "queue": []}
     paths = DomainPaths(home[0] / "run")
     paths.directory.mkdir(parents=True)
     with socket.socket(socket.AF_UNIX) as desk:
@@ -104,8 +106,8 @@ def domain(home):
             connection, _ = desk.accept()
             with connection, connection.makefile("rb") as stream:
                 for line in stream:
-                    assert json.loads(line)["do"] == "submit"
-                    connection.sendall(b'{"ok": {"job": 1}}\n')
+                    answer = {"ok": answers[json.loads(line)["do"]]}
+                    connection.sendall(json.dumps(answer).encode() + b"\n")
 
         thread = threading.Thread(target=serve)
         thread.start()
@@ -135,24 +137,9 @@ def test_submit_imports_nothing_heavy(home, domain, job):
     assert heavy(found, HEAVY | DEFINITIONS) == set()
 
 
-def test_queue_imports_nothing_heavy(home, tmp_path):
-    paths = DomainPaths(tmp_path / "run")
-    paths.directory.mkdir(parents=True)
-    with socket.socket(socket.AF_UNIX) as desk:
-        desk.bind(str(paths.controller_socket))
-        desk.listen()
-
-        def serve():
-            connection, _ = desk.accept()
-            with connection, connection.makefile("rb") as stream:
-                assert json.loads(stream.readline())["do"] == "queue"
-                connection.sendall(b'{"ok": []}\n')
-
-        thread = threading.Thread(target=serve)
-        thread.start()
-        words = ("queue", "--run-dir", str(paths.run_dir))
-        found = modules_of("cosched.cli.main", *words, environ=home[1])
-        thread.join()
+def test_queue_imports_nothing_heavy(home, domain):
+    _, environ = home
+    found = modules_of("cosched.cli.main", "queue", "--run-dir", domain, environ=environ)
     assert "cosched.cluster.client" in found
     found -= {"cosched.observe", "cosched.observe.table_columns"}
     assert heavy(found, HEAVY | DEFINITIONS | SENDING) == set()
