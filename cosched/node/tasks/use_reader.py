@@ -98,7 +98,12 @@ class UseReader:
 def _wanted_ns(job: LiveJob) -> int | None:
     """Returns how long the tasks of a job had or wanted a CPU, in sum; None if the kernel
     has no such account of one of them."""
-    times = [thread_times(task.pid) for task in job.tasks.values() if not task.is_launcher]
-    if None in times:
-        return None
-    return sum(on_cpu_ns + queued_ns for on_cpu_ns, queued_ns in filter(None, times))
+    wanted_ns = 0
+    for task in job.tasks.values():
+        if task.is_launcher:
+            continue
+        times = thread_times(task.pid)
+        if times is None:
+            return None
+        wanted_ns += sum(times)
+    return wanted_ns
