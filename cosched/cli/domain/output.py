@@ -64,7 +64,7 @@ class Output(Command):
         """Returns the job that the user names."""
         found = find_jobs(client, self.job, os.geteuid())
         if not found:
-            raise CoschedError(f"no job has the name {self.job}; cosched queue lists jobs")
+            raise CoschedError(f"no job has the name {self.job}; see cosched queue --all")
         if len(found) > 1:
             raise namesake_error(found, self.job, "cosched output")
         return found[0]

@@ -588,7 +588,7 @@ def test_output_takes_a_name_and_refuses_one_of_several_jobs(desk, capfd):
     assert capfd.readouterr().out == "out\n"
     assert run_cli(cosched, ["output", "nothing"]) == 1
     err = capfd.readouterr().err
-    assert err == "cosched: no job has the name nothing; cosched queue lists jobs\n"
+    assert err == "cosched: no job has the name nothing; see cosched queue --all\n"
     desk.job(3, name="simulate", cwd=os.getcwd(), output="o")
     assert run_cli(cosched, ["output", "simulate"]) == 1
     assert capfd.readouterr().err == (
