@@ -16,8 +16,8 @@ Yoo and Jette, "A Coscheduling Technique for Symmetric Multiprocessor Clusters",
 No node commands another one. A job comes to run on all its nodes at once because a message
 from a scheduled peer pulls a switch here.
 
-``switching.decisions`` has the table of these requests: which jobs keep their CPUs, and in
-which order the others follow.
+``registration`` carries out the first two. ``switching.decisions`` has the table of all:
+which jobs keep their CPUs, and in which order the others follow.
 
 Additions to the paper, and the files that hold them:
 
@@ -56,10 +56,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from cosched.core.node.fairness import bound_accounts, start_account
-from cosched.core.node.guarantee import begin_period
-from cosched.core.node.job import JobState, submission_key
-from cosched.core.node.knowledge import UNKNOWN, Ended, Expectation
+from cosched.core.node.fairness import bound_accounts
+from cosched.core.node.job import JobState
+from cosched.core.node.knowledge import Ended
 from cosched.core.node.launchers import keeps_launchers
 from cosched.core.node.messages import (
     AlarmRang,
@@ -87,15 +86,10 @@ from cosched.core.node.messages import (
     TurnGiven,
     UseRead,
 )
-from cosched.core.node.modes import (
-    add_task,
-    create_class,
-    destroy_class,
-    remove_task,
-    set_class_cpus,
-)
+from cosched.core.node.modes import destroy_class
 from cosched.core.node.process_table import NodeSnapshot, ProcessTable
 from cosched.core.node.prospect import Prospect
+from cosched.core.node.registration import leave, register
 from cosched.core.node.rests import choose_rests, end_rests
 from cosched.core.node.settings import Settings
 from cosched.core.node.slices.policy import ChoosePolicy, choose_policy
@@ -105,7 +99,6 @@ from cosched.core.node.switching.decisions import (
     end_turns,
     jobs_to_end,
     settle,
-    settle_after_exit,
 )
 from cosched.core.node.switching.pulls import GmetAlarm, Objection, objection
 from cosched.core.node.switching.switch import discard, publish_contention, set_shares
@@ -131,9 +124,10 @@ class NodeScheduler:
         rested = end_rests(self._table, event)
         match event:
             case TaskRegistered():
-                commands = self._register(event)
+                branches, commands = register(self._table, event)
+                self.counters.update(branches)
             case TaskExited():
-                commands = self._exit(event)
+                commands = self._count(*leave(self._table, event))
             case SliceEnded():
                 commands = self._end_slice(event)
             case MessageTrapped():
@@ -179,126 +173,6 @@ class NodeScheduler:
         self._table.regroup()
         self._table.shares = ()
         return tuple(commands)
-
-    # -- CMDREG: if there is no entry for the job, create it and its class with 1%; --------
-    # -- schedule the job if there is no other one. Add the task to the class --------------
-
-    def _register(self, event: TaskRegistered) -> list[Command]:
-        job = self._table.jobs.get(event.job)
-        if job is None:
-            return self._register_job(event)
-        if job.starting and job.expectation == UNKNOWN:
-            self._expect(job, event.expectation)
-        for before in (event.task, event.replaces):
-            if before in job.tasks:
-                return self._register_again(job, before, event)
-        if event.launcher:
-            self.counters[Branch.REG_LAUNCHER] += 1
-            job.launchers[event.task] = event.cpus
-        else:
-            self.counters[Branch.REG_NEW_TASK] += 1
-            job.launchers.pop(event.task, None)  # it is the program itself
-            self._add_task(job, event)
-        commands = self._update_cpus(job) + add_task(job, event.task)
-        return commands + settle(self._table, event, Cause.FREED)
-
-    def _expect(self, job: JobState, expectation: Expectation) -> None:
-        """Takes over what is known of a job. Its first processes may not know it."""
-        job.expectation = expectation
-        job.need = self._table.knowledge.need_of(expectation.kind, job.user)
-
-    def _add_task(self, job: JobState, event: TaskRegistered) -> None:
-        job.tasks[event.task] = event.cpus
-        job.joined = True
-        self._table.knowledge.started(job.user)
-
-    def _register_job(self, event: TaskRegistered) -> list[Command]:
-        self.counters[Branch.REG_NEW_JOB] += 1
-        submitted_ns = event.submitted_ns
-        if not event.adopted:
-            submitted_ns = submission_key(submitted_ns, event.wall_ns)
-        job = JobState(
-            event.job,
-            submitted_ns,
-            cpus=event.cpus,
-            received_is_complete=not event.adopted,
-            user=event.user,
-        )
-        self._expect(job, event.expectation)
-        if event.launcher:
-            self.counters[Branch.REG_BEFORE_TASKS] += 1
-            job.launchers[event.task] = event.cpus
-        else:
-            self._add_task(job, event)
-        self._table.jobs[job.key] = job
-        self._table.regroup()
-        start_account(job, self._table, event.now_ns)
-        begin_period(job, event.now_ns)
-        commands = create_class(job) + add_task(job, event.task)
-        # Its tasks read a status from the first moment on.
-        commands.append(PublishStatus(job.key, job.epoch, False, Cause.FIRST))
-        return commands + settle(self._table, event, Cause.FIRST)
-
-    def _register_again(
-        self, job: JobState, before: Task, event: TaskRegistered
-    ) -> list[Command]:
-        """A task that was launched comes to MPI, perhaps in another process or on other
-        CPUs. For the job it is the same task."""
-        moved = job.tasks.pop(before) != event.cpus
-        job.tasks[event.task] = event.cpus
-        self.counters[Branch.REG_MOVED if moved else Branch.REG_AGAIN] += 1
-        commands = self._update_cpus(job)
-        # A container's runtime may have moved its processes out of the class.
-        commands += add_task(job, event.task)
-        if before != event.task:  # only now: its own processes leave with it
-            commands += remove_task(job, before)
-        return commands + settle(self._table, event, Cause.FREED) if moved else commands
-
-    def _update_cpus(self, job: JobState) -> list[Command]:
-        """Takes over the CPUs of the job's tasks, or of its launchers, which changed."""
-        members = job.tasks or job.launchers
-        cpus: frozenset[int] = frozenset().union(*members.values())
-        if cpus == job.cpus:
-            self._table.tasks_changed()
-            return []
-        job.cpus = cpus
-        self._table.regroup()
-        return set_class_cpus(job)
-
-    # -- CMDOUT: remove the task. With the last task of a job destroy its entry and class; -
-    # -- schedule the next job -------------------------------------------------------------
-
-    def _exit(self, event: TaskExited) -> list[Command]:
-        job = self._table.jobs.get(event.job)
-        if job is None or event.task not in job.members:
-            self.counters[Branch.OUT_UNKNOWN] += 1
-            return []
-        if event.task in job.launchers:
-            del job.launchers[event.task]
-        else:
-            del job.tasks[event.task]
-            if not job.tasks:
-                job.bare_age_ns = job.age_ns(event.now_ns)
-        commands = remove_task(job, event.task)
-        if job.members:
-            self.counters[Branch.OUT_TASK] += 1
-            commands += self._update_cpus(job)
-            return commands + settle(self._table, event, Cause.FREED)
-        self.counters[Branch.OUT_JOB] += 1
-        del self._table.jobs[job.key]
-        self._learn(job, event.now_ns)
-        self._table.regroup()
-        return commands + destroy_class(job) + settle_after_exit(self._table, event)
-
-    def _learn(self, job: JobState, now_ns: int) -> None:
-        """Takes over the length of a job that has left."""
-        length_ns, expected = job.age_ns(now_ns), job.expectation
-        if job.starting:
-            self._table.knowledge.add_bare_start(job.user, length_ns)
-        elif job.received_is_complete:
-            self._table.knowledge.learn(
-                [Ended(length_ns, expected.kind, job.user, expected.mean_ns, job.need)]
-            )
 
     # -- CMDCSW: schedule the job that has received the least CPU time ---------------------
 
