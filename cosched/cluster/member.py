@@ -14,6 +14,7 @@ from typing import Any
 from cosched.core.decoding import printable
 from cosched.core.errors import CoschedError, StateLost
 from cosched.linux.descriptors import raise_descriptor_limit
+from cosched.linux.priority import raise_member_priority
 from cosched.rundir.lock import DaemonLock
 
 Log = Callable[[str], None]
@@ -39,6 +40,7 @@ def run_member(make: Make, lock_file: Path, busy: str) -> None:
     if not lock.acquire():
         raise CoschedError(busy)
     raise_descriptor_limit()
+    raise_member_priority()
     try:
         asyncio.run(_until_signal(make))
     except StateLost as error:

@@ -1,9 +1,12 @@
 """Raises the priority of daemons, so that jobs cannot starve them.
 
-SCHED_FIFO at priority 1, if allowed, runs before every task of every class. It is reset on
+The daemons of a node decide within milliseconds. SCHED_FIFO at priority 1, if allowed, runs before every task of every class. It is reset on
 fork, so the daemon's children do not inherit it. Otherwise the daemon gets the lowest
 allowed nice value. With autogroup a nice value counts only within the session. So the nice
 value of the session is set too, if the daemon is its leader.
+
+The members of a domain carry the output of jobs, which may be any amount of work. So they
+get a nice value only: some nine times the CPU time of a busy task.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from cosched.linux import proc
 
 _FIFO_PRIORITY = 1
 _NICE_LOWEST = -20
+_NICE_OF_MEMBERS = -10
 
 
 class Priority(NamedTuple):
@@ -39,6 +43,22 @@ def raise_daemon_priority(root: Path = proc.ROOT) -> Priority:
     if nice < 0:
         why += _lower_autogroup_nice(nice, root)
     return Priority(f"nice {nice}", why)
+
+
+def raise_member_priority() -> int:
+    """Gives the calling thread the nice value of a domain's members, if it is allowed and
+    not better already; returns its nice value. Processes and threads that it makes later
+    have the ordinary one."""
+    now = os.getpriority(os.PRIO_PROCESS, 0)
+    policy = os.sched_getscheduler(0)
+    if policy != os.SCHED_OTHER or now <= _NICE_OF_MEMBERS:
+        return now
+    try:
+        os.setpriority(os.PRIO_PROCESS, 0, _NICE_OF_MEMBERS)
+    except PermissionError:
+        return now
+    os.sched_setscheduler(0, policy | os.SCHED_RESET_ON_FORK, os.sched_param(0))
+    return _NICE_OF_MEMBERS
 
 
 def _lower_nice() -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -164,6 +165,33 @@ def test_priority_with_rights_is_fifo(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     assert priority.raise_daemon_priority().name == "SCHED_FIFO 1"
     assert policies == [os.SCHED_FIFO | os.SCHED_RESET_ON_FORK]
+
+
+MEMBER = """
+import os
+from cosched.linux.priority import raise_member_priority
+print(raise_member_priority(), os.getpriority(os.PRIO_PROCESS, 0), flush=True)
+os.execlp("nice", "nice") if os.fork() == 0 else os.wait()
+"""
+
+
+def test_member_is_before_tasks_and_its_children_are_not() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", MEMBER], capture_output=True, text=True, check=True
+    )
+    returned, own, of_child = map(int, ran.stdout.split())
+    ordinary = os.getpriority(os.PRIO_PROCESS, 0)
+    assert returned == own
+    if os.geteuid() == 0:
+        assert (own, of_child) == (-10, 0)
+    else:
+        assert own in (-10, ordinary)
+
+
+def test_member_without_rights_goes_on_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "setpriority", forbid)
+    monkeypatch.setattr(os, "getpriority", lambda *_: 0)
+    assert priority.raise_member_priority() == 0
 
 
 def test_reaped_process_is_not_looked_up_in_proc(monkeypatch: pytest.MonkeyPatch) -> None:
