@@ -19,12 +19,13 @@ from cosched.sim.malleable.jobs import TEMPLATES, Instance, users_jobs
 from cosched.sim.malleable.malleable_runs import USERS_NODES
 from cosched.sim.malleable.policies import DISTRIBUTIONS, figures, run_stream
 
-#: The policies of Figs. 15 and 16 and Table 3, and two more harvests.
+#: The policies of Figs. 15 and 16 and Table 3, and two more baselines.
 POLICIES = (
     "ideal-only",
     "ideal-backfill",
     "moldable",
     "even-fr",
+    "even-fq",
     "low-impact-fr",
     "low-impact-fq",
 )
