@@ -49,7 +49,7 @@ from cosched.core.cluster.startup.questions import Question, RootAnswer
 from cosched.core.decoding import MessagePackDecoder
 
 #: Peers of another version are refused.
-PROTOCOL = 13
+PROTOCOL = 14
 #: The longest message, in bytes; a longer one is refused.
 LONGEST = 64 << 20
 #: The most bytes of one ``GiveInput``.

@@ -2,6 +2,8 @@
 
 python dying_program.py PHASE STOP_FILE
 
+With PHASE "starts" a new rank dies before MPI begins in it, as if MPI_Init had failed,
+until there is a file STOP_FILE.healed.
 With PHASE "stays" a rank that leaves goes on until it gets SIGTERM, and with "resists"
 until it is killed. At its end rank 0 writes the sum of the rows, 66.
 """
@@ -13,6 +15,10 @@ import time
 from pathlib import Path
 
 import numpy as np
+
+if sys.argv[1] == "starts" and not Path(f"{sys.argv[2]}.healed").exists():
+    if "cosched-generation" in sys._xoptions:
+        os.kill(os.getpid(), signal.SIGKILL)
 
 from cosched import malleable
 from cosched.malleable import blocks

@@ -341,6 +341,24 @@ def test_rank_that_dies_in_a_change_ends_the_job(play, bin_folder, phase):
     play(3, ["n1", "n2"], part)
 
 
+def test_rank_that_dies_before_mpi_begins_leaves_the_job_as_it_was(play, bin_folder):
+    async def part(controller):
+        stop = controller.rig.folder / "stop"
+        await controller.begin(bin_folder / "python", DYING, "starts", stop)
+        with pytest.raises(Refused, match=r"^rank 0 was ended by SIGKILL"):
+            await controller.resize(arriving=["n3"])
+        with pytest.raises(Refused, match=r"^rank \d was ended by SIGKILL"):
+            await controller.resize(leaving=["n2"], arriving=["n3", "n4"])
+        stop.with_name(f"{stop.name}.healed").touch()
+        await controller.resize(leaving=["n2"], arriving=["n3", "n4"])
+        stop.touch()
+        assert await controller.finish() is None
+        output = (controller.rig.work / "out").read_text()
+        assert output.endswith("3 ranks, sum 66\n"), output
+
+    play(4, ["n1", "n2"], part)
+
+
 @pytest.mark.parametrize("how", ["stays", "resists"])
 def test_job_goes_on_without_ranks_that_leave_and_must_be_killed(play, bin_folder, how):
     async def part(controller):

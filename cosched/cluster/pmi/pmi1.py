@@ -20,6 +20,7 @@ import msgspec
 from cosched.cluster.pmi.pmi1_spawn import BEGIN, SpawnReader
 from cosched.cluster.pmi.service import Events, JobLayout, Service
 from cosched.core.cluster.startup.questions import (
+    Joined,
     Lookup,
     Publish,
     Question,
@@ -89,7 +90,7 @@ class Pmi1Service(Service):
             self._clients[rank] = _Client(rank, ours, theirs, theirs.fileno())
         self._in_barrier: set[int] = set()
         self._known: dict[bytes, bytes] = {}
-        self._know(layout.given or {})
+        self._joined = False  # a task has read what its parents gave
         self._know({"PMI_process_mapping": process_mapping(layout)})
         self._new: dict[str, str] = {}
 
@@ -218,14 +219,21 @@ class Pmi1Service(Service):
         key = line.rpartition(_KEY)[2].partition(b" ")[0]
         value = self._known.get(key)
         if value is None:
-            value = self._local(key)
+            value = self._local(client, key)
         self._send(client, _UNKNOWN if value is None else _GOT + value + b"\n")
 
-    def _local(self, key: bytes) -> bytes | None:
-        """Returns the value of a key that only this node has so far."""
+    def _local(self, client: _Client, key: bytes) -> bytes | None:
+        """Returns the value of a key that only this node has so far, or that the parents
+        gave. An MPI reads those last, to connect to the parents."""
         if key == _TOPOLOGY and self._topology.exists():
             return os.fsencode(self._topology)
-        value = self._new.get(wire_from_bytes(key))
+        name = wire_from_bytes(key)
+        value = self._new.get(name)
+        if value is None:
+            value = (self._layout.given or {}).get(name)
+            if value is not None and not self._joined:
+                self._joined = True
+                self._events.asked(client.rank, Joined())
         return None if value is None else wire_to_bytes(value)
 
     def _know(self, table: Mapping[str, str]) -> None:

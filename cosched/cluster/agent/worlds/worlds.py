@@ -3,6 +3,9 @@
 A world has a tree of its own, over nodes of the job, and starts as a job does: its tasks
 wait at their gates until all of them are made. The job's root is to a world's root what the
 controller is to the job's.
+
+A spawn has succeeded once MPI has begun in the tasks. Until then they share nothing with
+the job, so the spawn fails with a task, and the job goes on.
 """
 
 from __future__ import annotations
@@ -45,6 +48,7 @@ from cosched.core.cluster.startup.jobobject import (
 )
 from cosched.core.cluster.startup.questions import (
     Gather,
+    Joined,
     RootAnswer,
     Spawn,
     World,
@@ -87,13 +91,15 @@ class Head(Protocol):
 
 @dataclass(slots=True)
 class _World:
-    """A world. waits: the question for it, until that is answered. ended: the job's root
-    has ended it, so that its failures are none of the job."""
+    """A world. waits: the question for it, until that is answered. begun: its tasks have
+    passed their gates. ended: the job's root has ended it, so that its failures are none of
+    the job."""
 
     root: str
     blocks: tuple[Block, ...]
     asker: str
     waits: Ask | None
+    begun: bool = False
     ended: bool = False
 
 
@@ -143,7 +149,7 @@ class Worlds:
     def lose(
         self, lost: frozenset[Position], kept: frozenset[Position], reason: str
     ) -> None:
-        """Forgets the worlds with tasks at lost places that wait at their gates, but not
+        """Forgets the worlds with tasks at lost places in which MPI has not begun, but not
         those with tasks at kept places. The controller ends them on other nodes."""
         for number, world in list(self._worlds.items()):
             places = {block.place for block in world.blocks}
@@ -205,14 +211,20 @@ class Worlds:
             case SubtreePrepared() | TaskFailed() if self._worlds[number].ended:
                 pass  # its end is on the way
             case SubtreePrepared():
-                self._answer_spawn(number, RootAnswer(value=str(number)))
+                self._worlds[number].begun = True
                 self._send(number, Order(*self._start, go=True))
             case StartFailed():
                 self._answer_spawn(number, RootAnswer(message.reason))
+            case TaskFailed() if self._worlds[number].waits is not None:
+                self._answer_spawn(number, RootAnswer(message.failure.reason))
+                self._end_one(number, message.failure.reason)
             case TaskFailed():
                 self._head.task_failed(message.failure)
             case SubtreeEnded():
-                self._answer_spawn(number, RootAnswer("the start was given up"))
+                reason = "the start was given up"
+                if self._worlds[number].begun:
+                    reason = "the new tasks ended before MPI began in them"
+                self._answer_spawn(number, RootAnswer(reason))
                 del self._worlds[number]
                 self._gatherings.leave(number)
                 self._head.check_change()
@@ -238,6 +250,9 @@ class Worlds:
         if not self.nodes.has(sender):
             raise CoschedError(f"job {message.job}: {sender} is not one of its nodes")
         question = message.question
+        self._note_joined(sender, message.world)
+        if isinstance(question, Joined):
+            return
         reply = partial(self._reply, sender, message)
         if self._found is None:
             reply(RootAnswer("the job ends"))
@@ -255,6 +270,15 @@ class Worlds:
             if isinstance(question, Spawn):
                 self._spawn_problem = str(error)
             reply(RootAnswer(str(error)))
+
+    def _note_joined(self, sender: str, number: int) -> None:
+        """Answers the question for a world: a task of it asks, so MPI has begun there. Open
+        MPI asks in order to connect to the parents."""
+        world = self._worlds.get(number)
+        if world is None or not world.begun:
+            return
+        if sender in (self.nodes.hosts[block.place] for block in world.blocks):
+            self._answer_spawn(number, RootAnswer(value=str(number)))
 
     def _all(self, job: JobObject) -> dict[int, World]:
         """Returns the worlds that run, also that which the job began with."""
@@ -285,7 +309,7 @@ class Worlds:
         if self._found is None or number not in self._worlds:
             return
         world = self._worlds[number]
-        if world.waits is None:
+        if world.waits is None or world.begun:
             return
         reason = f"the start of world {number} took more than {self._prepare_s:.0f} s"
         self._answer_spawn(number, RootAnswer(reason))

@@ -59,6 +59,11 @@ class Unpublish(_Question, frozen=True):
     name: str
 
 
+class Joined(_Question, frozen=True):
+    """Reports that MPI has begun in the tasks of a spawned world, which connect to their
+    parents next. The root does not answer it."""
+
+
 class WorldRanks(msgspec.Struct, frozen=True, array_like=True, order=True):
     """Ranks of a world."""
 
@@ -76,7 +81,7 @@ class Gather(_Question, frozen=True):
     part: bytes
 
 
-Question = Spawn | Publish | Lookup | Unpublish | Gather
+Question = Spawn | Publish | Lookup | Unpublish | Gather | Joined
 
 
 class World(msgspec.Struct, frozen=True, array_like=True):

@@ -2,6 +2,8 @@
 
 from unittest.mock import Mock
 
+import pytest
+
 from cosched.cluster.agent.route import Route
 from cosched.cluster.agent.worlds.worlds import Worlds
 from cosched.cluster.messages import (
@@ -17,7 +19,13 @@ from cosched.cluster.messages import (
 )
 from cosched.core.cluster.startup.ends import WORK_S, end_limit_s
 from cosched.core.cluster.startup.jobobject import LONGEST_OBJECT, JobObject
-from cosched.core.cluster.startup.questions import Command, Spawn
+from cosched.core.cluster.startup.questions import (
+    Command,
+    Joined,
+    Publish,
+    RootAnswer,
+    Spawn,
+)
 from cosched.core.cluster.startup.tree import Tree
 
 HOSTS = ("n1", "n2")
@@ -111,17 +119,53 @@ def test_a_world_that_ends_after_its_limit_costs_nothing():
     root.head.fail.assert_not_called()
 
 
-def test_a_world_that_began_in_time_goes_on():
+GO = ("n1", Order(1, 1, go=True, world=1))
+FAILURE = Failure(3, "rank 0 failed")
+
+
+def begun():
+    """Returns a root whose world has passed its gates."""
     root = Root()
     root.spawn("./child")
-    assert root.take(SubtreePrepared(1, 1, world=1))[1:] == [
-        ("n1", Order(1, 1, go=True, world=1))
-    ]
+    assert root.take(SubtreePrepared(1, 1, world=1)) == [GO]
+    return root
+
+
+@pytest.mark.parametrize("question", [Joined(), Publish("name", "port")])
+def test_a_world_that_asks_has_joined_its_parents(question):
+    root = begun()
     assert root.pass_limit() == (60.0, [])
     root.head.later.assert_not_called()
-    failure = Failure(3, "rank 0 failed")
-    root.take(TaskFailed(1, 1, failure, world=1))
-    root.head.task_failed.assert_called_once_with(failure)
+    (to, answered), *others = root.take(Ask(1, 1, 0, question, world=1))
+    assert (to, answered.number, answered.answer) == ("n2", 7, RootAnswer(value="1"))
+    assert len(others) == isinstance(question, Publish)
+    assert root.take(Ask(1, 1, 0, Joined(), world=1)) == []
+    root.take(TaskFailed(1, 1, FAILURE, world=1))
+    root.head.task_failed.assert_called_once_with(FAILURE)
+
+
+def test_a_task_that_fails_before_mpi_begins_costs_the_job_nothing():
+    root = begun()
+    (_, answered), end = root.take(TaskFailed(1, 1, FAILURE, world=1))
+    assert answered.answer.error == root.worlds.take_spawn_problem() == FAILURE.reason
+    assert end == ("n1", End(1, 1, FAILURE.reason, direct=False, world=1))
+    assert root.take(Ask(1, 1, 0, Joined(), world=1)) == []
+    assert root.take(SubtreeEnded(1, 1, FAILURE, world=1)) == []
+    assert root.worlds.empty
+    root.head.task_failed.assert_not_called()
+
+
+def test_tasks_that_end_before_mpi_begins_have_not_been_spawned():
+    root = begun()
+    ((_, answered),) = root.take(SubtreeEnded(1, 1, None, world=1))
+    assert answered.answer.error == "the new tasks ended before MPI began in them"
+
+
+def test_a_node_that_does_not_run_a_world_cannot_join_for_it():
+    root = begun()
+    root.head.send.reset_mock()
+    root.worlds.take("n2", Ask(1, 1, 0, Joined(), world=1))
+    assert root.sent() == []
 
 
 def test_a_job_that_ends_needs_no_limit_of_its_worlds():
