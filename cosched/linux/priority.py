@@ -1,9 +1,10 @@
 """Raises the priority of daemons, so that jobs cannot starve them.
 
-The daemons of a node decide within milliseconds. SCHED_FIFO at priority 1, if allowed, runs before every task of every class. It is reset on
-fork, so the daemon's children do not inherit it. Otherwise the daemon gets the lowest
-allowed nice value. With autogroup a nice value counts only within the session. So the nice
-value of the session is set too, if the daemon is its leader.
+The daemons of a node decide within milliseconds. SCHED_FIFO at priority 1, if allowed, runs
+before every task of every class. It is reset on fork, so the daemon's children do not
+inherit it. Otherwise the daemon gets the lowest allowed nice value. With autogroup a nice
+value counts only within the session. So the nice value of the session is set too, if the
+daemon is its leader.
 
 The members of a domain carry the output of jobs, which may be any amount of work. So they
 get a nice value only: some nine times the CPU time of a busy task.

@@ -16,9 +16,12 @@ from pathlib import Path
 
 import numpy as np
 
-if sys.argv[1] == "starts" and not Path(f"{sys.argv[2]}.healed").exists():
-    if "cosched-generation" in sys._xoptions:
-        os.kill(os.getpid(), signal.SIGKILL)
+if (
+    sys.argv[1] == "starts"
+    and "cosched-generation" in sys._xoptions
+    and not Path(f"{sys.argv[2]}.healed").exists()
+):
+    os.kill(os.getpid(), signal.SIGKILL)
 
 from cosched import malleable
 from cosched.malleable import blocks

@@ -1,4 +1,4 @@
-"""A node that is lost before MPI began in the tasks of its new world costs a job nothing."""
+"""A node that is lost before MPI began in its new tasks costs a job nothing."""
 
 from unittest.mock import Mock
 
