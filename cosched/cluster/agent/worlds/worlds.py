@@ -106,7 +106,7 @@ class _World:
 class Worlds:
     """The worlds, names and gatherings of one job. slots: the number on each node. nodes:
     those of the job. prepare_s: how long the tasks of a world may take to come to their
-    gates.
+    gates, and then to begin MPI.
     """
 
     def __init__(
@@ -213,6 +213,7 @@ class Worlds:
             case SubtreePrepared():
                 self._worlds[number].begun = True
                 self._send(number, Order(*self._start, go=True))
+                self._limit_start(number, "MPI did not begin in world {} within {:.0f} s")
             case StartFailed():
                 self._answer_spawn(number, RootAnswer(message.reason))
             case TaskFailed() if self._worlds[number].waits is not None:
@@ -302,24 +303,28 @@ class Worlds:
         self._worlds[self._last] = _World(root, blocks, sender, ask)
         for chunk in chunks:
             self._send(self._last, chunk)
-        self._head.later(self._prepare_s, partial(self._check_start, self._last, job))
+        self._limit_start(self._last, "the start of world {} took more than {:.0f} s")
 
-    def _check_start(self, number: int, job: JobObject) -> None:
-        """Gives up the start of a world whose nodes do not report."""
-        if self._found is None or number not in self._worlds:
-            return
-        world = self._worlds[number]
-        if world.waits is None or world.begun:
-            return
-        reason = f"the start of world {number} took more than {self._prepare_s:.0f} s"
-        self._answer_spawn(number, RootAnswer(reason))
-        self._end_one(number, reason)
+    def _limit_start(self, number: int, reason: str) -> None:
+        """Gives up the start of a world that stays in its present stage for too long.
+        reason: with places for the number and the seconds."""
+        world, line = self._worlds[number], reason.format(number, self._prepare_s)
+        begun = world.begun
+
+        def check() -> None:
+            job = self._found
+            if job is None or self._worlds.get(number) is not world:
+                return
+            if world.waits is not None and world.begun is begun:
+                self._answer_spawn(number, RootAnswer(line))
+                self._end_one(number, line)
+                self._head.later(end_limit_s(job.grace_s) + WORK_S, enforce)
 
         def enforce() -> None:
             if self._found is not None and self._worlds.get(number) is world:
-                self._head.fail(f"{reason}, and its tasks did not end")
+                self._head.fail(f"{line}, and its tasks did not end")
 
-        self._head.later(end_limit_s(job.grace_s) + WORK_S, enforce)
+        self._head.later(self._prepare_s, check)
 
     def _end_one(self, number: int, reason: str) -> None:
         """Ends a world; the job goes on."""

@@ -131,15 +131,25 @@ def begun():
     return root
 
 
+def test_a_world_in_which_mpi_does_not_begin_has_a_limit():
+    root = begun()
+    after_s, ((_, answered), end) = root.pass_limit()
+    reason = "MPI did not begin in world 1 within 60 s"
+    assert (after_s, answered.answer.error) == (60.0, reason)
+    assert end == ("n1", End(1, 1, reason, direct=False, world=1))
+    assert root.pass_limit() == (end_limit_s(JOB.grace_s) + WORK_S, [])
+    root.head.fail.assert_called_once_with(f"{reason}, and its tasks did not end")
+
+
 @pytest.mark.parametrize("question", [Joined(), Publish("name", "port")])
 def test_a_world_that_asks_has_joined_its_parents(question):
     root = begun()
-    assert root.pass_limit() == (60.0, [])
-    root.head.later.assert_not_called()
     (to, answered), *others = root.take(Ask(1, 1, 0, question, world=1))
     assert (to, answered.number, answered.answer) == ("n2", 7, RootAnswer(value="1"))
     assert len(others) == isinstance(question, Publish)
     assert root.take(Ask(1, 1, 0, Joined(), world=1)) == []
+    assert root.pass_limit() == (60.0, [])
+    root.head.later.assert_not_called()
     root.take(TaskFailed(1, 1, FAILURE, world=1))
     root.head.task_failed.assert_called_once_with(FAILURE)
 
@@ -172,4 +182,6 @@ def test_a_job_that_ends_needs_no_limit_of_its_worlds():
     root = Root()
     root.spawn("./child")
     root.worlds.end("cancelled")
+    assert root.pass_limit() == (60.0, [])
+    assert root.take(SubtreePrepared(1, 1, world=1)) == [GO]
     assert root.pass_limit() == (60.0, [])
