@@ -106,7 +106,7 @@ class _World:
 class Worlds:
     """The worlds, names and gatherings of one job. slots: the number on each node. nodes:
     those of the job. prepare_s: how long the tasks of a world may take to come to their
-    gates, and then to begin MPI.
+    gates, and in a malleable job from there to MPI.
     """
 
     def __init__(
@@ -213,7 +213,10 @@ class Worlds:
             case SubtreePrepared():
                 self._worlds[number].begun = True
                 self._send(number, Order(*self._start, go=True))
-                self._limit_start(number, "MPI did not begin in world {} within {:.0f} s")
+                if self._found is not None and self._found.malleable:
+                    # A malleable job goes on without them, and stands still meanwhile.
+                    line = "MPI did not begin in world {} within {:.0f} s"
+                    self._limit_start(number, line)
             case StartFailed():
                 self._answer_spawn(number, RootAnswer(message.reason))
             case TaskFailed() if self._worlds[number].waits is not None:
