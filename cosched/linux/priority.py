@@ -46,19 +46,21 @@ def raise_daemon_priority(root: Path = proc.ROOT) -> Priority:
     return Priority(f"nice {nice}", why)
 
 
-def raise_member_priority() -> int:
+def raise_member_priority(root: Path = proc.ROOT) -> int:
     """Gives the calling thread the nice value of a domain's members, if it is allowed and
     not better already; returns its nice value. Processes and threads that it makes later
     have the ordinary one."""
     now = os.getpriority(os.PRIO_PROCESS, 0)
-    policy = os.sched_getscheduler(0)
-    if policy != os.SCHED_OTHER or now <= _NICE_OF_MEMBERS:
-        return now
     try:
+        policy = os.sched_getscheduler(0)
+        if policy != os.SCHED_OTHER or now <= _NICE_OF_MEMBERS:
+            return now
+        # First: tasks of jobs must not inherit the nice value.
+        os.sched_setscheduler(0, policy | os.SCHED_RESET_ON_FORK, os.sched_param(0))
         os.setpriority(os.PRIO_PROCESS, 0, _NICE_OF_MEMBERS)
-    except PermissionError:
+    except OSError:  # no right to do so, or a filter of system calls
         return now
-    os.sched_setscheduler(0, policy | os.SCHED_RESET_ON_FORK, os.sched_param(0))
+    _lower_autogroup_nice(_NICE_OF_MEMBERS, root)
     return _NICE_OF_MEMBERS
 
 

@@ -188,10 +188,17 @@ def test_member_is_before_tasks_and_its_children_are_not() -> None:
         assert own in (-10, ordinary)
 
 
-def test_member_without_rights_goes_on_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "setpriority", forbid)
-    monkeypatch.setattr(os, "getpriority", lambda *_: 0)
+@pytest.mark.parametrize("call", ["setpriority", "sched_setscheduler"])
+def test_member_without_rights_goes_on_as_it_is(
+    call: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policies, nices = [0], [0]
+    monkeypatch.setattr(os, "sched_setscheduler", lambda _, new, __: policies.append(new))
+    monkeypatch.setattr(os, "setpriority", lambda _, __, nice: nices.append(nice))
+    monkeypatch.setattr(os, "getpriority", lambda *_: nices[-1])
+    monkeypatch.setattr(os, call, forbid)
     assert priority.raise_member_priority() == 0
+    assert nices == [0]  # or tasks of jobs would inherit it
 
 
 def test_reaped_process_is_not_looked_up_in_proc(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,7 +56,7 @@ class Job(Protocol):
         """Ends each world that has tasks at other places; the job goes on."""
 
     def lose_places(self, lost: frozenset[int], kept: frozenset[int], reason: str) -> None:
-        """Gives up worlds with tasks at lost places in which MPI has not begun, unless they
+        """Gives up worlds with tasks at lost places whose tasks have not begun, unless they
         have tasks at kept ones, too."""
 
     def later(self, after_s: float, call: Callable[[], None]) -> None:

@@ -5,7 +5,8 @@ wait at their gates until all of them are made. The job's root is to a world's r
 controller is to the job's.
 
 A spawn has succeeded once MPI has begun in the tasks. Until then they share nothing with
-the job, so the spawn fails with a task, and the job goes on.
+the job, so the spawn fails with a task, and the job goes on. The spawn of programs without
+MPI has succeeded once they go.
 """
 
 from __future__ import annotations
@@ -91,14 +92,15 @@ class Head(Protocol):
 
 @dataclass(slots=True)
 class _World:
-    """A world. waits: the question for it, until that is answered. begun: its tasks have
-    passed their gates. ended: the job's root has ended it, so that its failures are none of
-    the job."""
+    """A world. waits: the question for it, until that is answered. connects: its tasks are
+    to connect to their parents. begun: its tasks have passed their gates. ended: the job's
+    root has ended it, or it has not started, so that its failures are none of the job."""
 
     root: str
     blocks: tuple[Block, ...]
     asker: str
     waits: Ask | None
+    connects: bool
     begun: bool = False
     ended: bool = False
 
@@ -149,11 +151,12 @@ class Worlds:
     def lose(
         self, lost: frozenset[Position], kept: frozenset[Position], reason: str
     ) -> None:
-        """Forgets the worlds with tasks at lost places in which MPI has not begun, but not
+        """Forgets the worlds with tasks at lost places that wait at their gates, but not
         those with tasks at kept places. The controller ends them on other nodes."""
         for number, world in list(self._worlds.items()):
             places = {block.place for block in world.blocks}
-            if world.waits is None or not places & lost or places & kept:
+            waits = world.waits is not None and not world.begun
+            if not waits or not places & lost or places & kept:
                 continue
             self._answer_spawn(number, RootAnswer(reason))
             del self._worlds[number]
@@ -211,17 +214,12 @@ class Worlds:
             case SubtreePrepared() | TaskFailed() if self._worlds[number].ended:
                 pass  # its end is on the way
             case SubtreePrepared():
-                self._worlds[number].begun = True
-                self._send(number, Order(*self._start, go=True))
-                if self._found is not None and self._found.malleable:
-                    # A malleable job goes on without them, and stands still meanwhile.
-                    line = "MPI did not begin in world {} within {:.0f} s"
-                    self._limit_start(number, line)
+                self._go(number)
             case StartFailed():
                 self._answer_spawn(number, RootAnswer(message.reason))
+                self._worlds[number].ended = True
             case TaskFailed() if self._worlds[number].waits is not None:
-                self._answer_spawn(number, RootAnswer(message.failure.reason))
-                self._end_one(number, message.failure.reason)
+                self._give_up(number, message.failure.reason)
             case TaskFailed():
                 self._head.task_failed(message.failure)
             case SubtreeEnded():
@@ -261,6 +259,10 @@ class Worlds:
         if self._found is None:
             reply(RootAnswer("the job ends"))
             return
+        world = self._worlds.get(message.world)
+        if message.world and (world is None or world.ended):
+            reply(RootAnswer("the world ends"))
+            return
         try:
             if isinstance(question, Spawn):
                 self._head.check_spawner(sender)
@@ -279,7 +281,7 @@ class Worlds:
         """Answers the question for a world: a task of it asks, so MPI has begun there. Open
         MPI asks in order to connect to the parents."""
         world = self._worlds.get(number)
-        if world is None or not world.begun:
+        if world is None or not world.begun or world.ended:
             return
         if sender in (self.nodes.hosts[block.place] for block in world.blocks):
             self._answer_spawn(number, RootAnswer(value=str(number)))
@@ -303,7 +305,8 @@ class Worlds:
         chunks = self._chunks(found, blocks)  # before the world: they may be too large
         self._last += 1
         root = self.nodes.hosts[blocks[0].place]
-        self._worlds[self._last] = _World(root, blocks, sender, ask)
+        connects = question.names_parents
+        self._worlds[self._last] = _World(root, blocks, sender, ask, connects)
         for chunk in chunks:
             self._send(self._last, chunk)
         self._limit_start(self._last, "the start of world {} took more than {:.0f} s")
@@ -311,26 +314,43 @@ class Worlds:
     def _limit_start(self, number: int, reason: str) -> None:
         """Gives up the start of a world that stays in its present stage for too long.
         reason: with places for the number and the seconds."""
-        world, line = self._worlds[number], reason.format(number, self._prepare_s)
-        begun = world.begun
+        world, begun = self._worlds[number], self._worlds[number].begun
 
         def check() -> None:
-            job = self._found
-            if job is None or self._worlds.get(number) is not world:
+            if self._found is None or self._worlds.get(number) is not world:
                 return
             if world.waits is not None and world.begun is begun:
-                self._answer_spawn(number, RootAnswer(line))
-                self._end_one(number, line)
-                self._head.later(end_limit_s(job.grace_s) + WORK_S, enforce)
-
-        def enforce() -> None:
-            if self._found is not None and self._worlds.get(number) is world:
-                self._head.fail(f"{line}, and its tasks did not end")
+                self._give_up(number, reason.format(number, self._prepare_s))
 
         self._head.later(self._prepare_s, check)
 
+    def _go(self, number: int) -> None:
+        """Lets the tasks of a world pass their gates."""
+        world = self._worlds[number]
+        world.begun = True
+        self._send(number, Order(*self._start, go=True))
+        if not world.connects:
+            self._answer_spawn(number, RootAnswer(value=str(number)))
+        elif self._found is not None and self._found.malleable:
+            # The ranks of a malleable job stand still meanwhile.
+            self._limit_start(number, "MPI did not begin in world {} within {:.0f} s")
+
+    def _give_up(self, number: int, reason: str) -> None:
+        """Ends a world that the job goes on without. Fails the job if its tasks do not
+        end."""
+        world = self._worlds[number]
+        self._end_one(number, reason)
+
+        def enforce() -> None:
+            if self._found is not None and self._worlds.get(number) is world:
+                self._head.fail(f"{reason}, and its tasks did not end")
+
+        if self._found is not None:
+            self._head.later(end_limit_s(self._found.grace_s) + WORK_S, enforce)
+
     def _end_one(self, number: int, reason: str) -> None:
         """Ends a world; the job goes on."""
+        self._answer_spawn(number, RootAnswer(reason))
         self._worlds[number].ended = True
         self._send(number, End(*self._start, reason, direct=False))
 

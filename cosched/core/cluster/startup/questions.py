@@ -14,6 +14,9 @@ import msgspec
 from cosched.core.bounds import Name, Slots
 from cosched.core.errors import CoschedError
 
+#: Open MPI's variable with the port to which spawned tasks connect.
+_PARENT_PORT = "OMPI_PARENT_PORT"
+
 
 class Command(msgspec.Struct, frozen=True, array_like=True):
     """A program of a job, on several ranks in a row."""
@@ -35,6 +38,13 @@ class Spawn(_Question, frozen=True):
 
     commands: tuple[Command, ...]
     given: dict[str, str]
+
+    @property
+    def names_parents(self) -> bool:
+        """Whether an MPI gives the new tasks the port of their parents: by a value, or as
+        Open MPI by a variable, which is empty for programs without MPI."""
+        ports = (each.environ.get(_PARENT_PORT) for each in self.commands)
+        return bool(self.given) or any(ports)
 
 
 class Publish(_Question, frozen=True):

@@ -1,4 +1,4 @@
-"""A node that is lost before MPI began in its new tasks costs a job nothing."""
+"""A node that is lost before the tasks of its new world began costs a job nothing."""
 
 from unittest.mock import Mock
 
@@ -14,7 +14,7 @@ from cosched.cluster.size_messages import (
 )
 from cosched.core.cluster.resizing.agreement import Checked, Collected, Finished
 from cosched.core.cluster.startup.jobobject import JobObject
-from cosched.core.cluster.startup.questions import Command, Joined, Spawn
+from cosched.core.cluster.startup.questions import Command, Spawn
 from cosched.core.cluster.startup.tree import Tree
 from cosched.core.names import CONTROLLER
 
@@ -79,17 +79,8 @@ def test_spawn_fails_and_the_change_is_refused_at_once():
     assert root.job.worlds.empty
 
 
-def test_world_whose_tasks_have_passed_their_gates_is_forgotten_too():
+def test_world_whose_tasks_have_begun_is_kept():
     root = Root()
     root.take("n2", SubtreePrepared(*START, world=1))
-    (answered,) = kinds(root.lose(), Answered)
-    assert answered.answer.error == LOST
-    assert root.job.worlds.empty
-
-
-def test_world_in_which_mpi_has_begun_is_kept():
-    root = Root()
-    root.take("n2", SubtreePrepared(*START, world=1))
-    root.take("n2", Ask(*START, 0, Joined(), world=1))
     assert not kinds(root.lose(), Answered)
     assert not root.job.worlds.empty

@@ -31,7 +31,7 @@ from cosched.cluster.size_messages import ChangeEnded, PageAnswer, PageOrder, Re
 from cosched.core.cluster.resizing.agreement import Checked, Collected, Finished
 from cosched.core.cluster.startup.ends import WORK_S, end_limit_s
 from cosched.core.cluster.startup.jobobject import JobObject
-from cosched.core.cluster.startup.questions import Command, Joined, Spawn
+from cosched.core.cluster.startup.questions import Command, Spawn
 from cosched.core.cluster.startup.tree import Tree
 from cosched.core.errors import CoschedError
 from cosched.core.names import CONTROLLER
@@ -168,11 +168,10 @@ def test_the_kill_of_a_steward_ends_the_part_of_its_node_with_a_reason():
 
 
 def spawn(node):
-    """Lets the job spawn world 1 on n1, in which MPI begins."""
+    """Lets the job spawn world 1 on n1."""
     question = Spawn((Command(("./child",), 1, hosts=("n1",)),), {})
     node.job.worlds.take("n1", Ask(1, 1, 7, question))
     node.job.worlds.take("n1", SubtreePrepared(1, 1, world=1))
-    node.job.worlds.take("n1", Ask(1, 1, 0, Joined(), world=1))
     node.sent.clear()
 
 

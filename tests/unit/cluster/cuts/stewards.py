@@ -24,7 +24,7 @@ from cosched.cluster.agent.frames import (
     WriteOutput,
 )
 from cosched.cluster.submission import FROM_CLIENT
-from cosched.core.cluster.startup.questions import Command, Publish, Spawn
+from cosched.core.cluster.startup.questions import Command, Joined, Publish, Spawn
 from cosched.core.errors import CoschedError
 
 LINE = b"a line\n"
@@ -182,9 +182,11 @@ class Steward:
         self._report(TableReady(b"table"))
         tables = await self._until_got(DeliverTables)
         assert tables.tables == (b"table",) * route.tree.size
+        if route.world:
+            self._report(TaskAsked(0, Joined()))
         if route.place == 1 and not route.world:
             await self._ask(1, Publish("name", "port"))
-            await self._ask(2, Spawn((Command(("./child",), 2),), {}))
+            await self._ask(2, Spawn((Command(("./child",), 2),), {"port": "tag"}))
         for _ in range(LINES):
             self._report(TasksWrote(1, LINE))
         await self._until(lambda: self._credit == LINES * len(LINE))
