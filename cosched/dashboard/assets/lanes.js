@@ -1,7 +1,9 @@
 // The rows of nodes: a lane for each job that is on the node at the same time.
 "use strict";
 
-const PALE = 0.26, LANE_LEAST = 3, LANE_MOST = 22, ROW_LEAST = 15, VIEW_S = 90;
+const PALE = 0.26, LANE_LEAST = 3, LANE_MOST = 22, ROW_LEAST = 15;
+// The seconds of the past that the page shows at first.
+const VIEW_S = 90;
 
 // Paints one stay of a job in a lane: pale while it waits for its turn, full while it runs.
 // spans: the job's spans there; undefined: nothing makes it wait there.
