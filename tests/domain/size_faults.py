@@ -191,7 +191,8 @@ class SizeFaults:
     def _hide_program(self):
         """Takes away the program of ranks that a change starts."""
         executable = self._program.executable
-        away = executable.with_name("away")
+        # A program in C starts the file that it was made from, under its present name.
+        away = executable.with_name(f"away-{executable.name}")
         if os.path.lexists(away):
             return False
         executable.rename(away)
