@@ -23,8 +23,8 @@ ENVIRON = {
     "PYTHONPATH": str(ROOT),
     "OMPI_MCA_mpi_yield_when_idle": "1",
 }
-#: Lets ranks of MPICH talk as on different machines. In shared memory a rank would keep
-#: what it shared with each rank that left, until the machine has no more.
+#: Lets ranks of MPICH talk as on different machines. Otherwise a rank keeps the shared
+#: memory of each rank that left, and in the end the machine has none.
 APART = {"UCX_TLS": "tcp,self"}
 #: The same where members have networks of their own.
 OVER_NETWORK = {**APART, "UCX_NET_DEVICES": "eth0"}

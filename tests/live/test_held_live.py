@@ -20,7 +20,6 @@ from tests.tools.commands import run_command
 pytestmark = pytest.mark.live
 
 COSCHED = [sys.executable, "-c", "from cosched.cli.main import main; main()"]
-#: One job that only the test's signals end.
 #: A job that runs while a file is there.
 WORKLOAD = """
 [[job]]

@@ -39,7 +39,8 @@ class SpawnReader:
         else:
             self._end_program()
             if self._left == 0:
-                return Spawn(tuple(self._commands), self._given)
+                # Parents with MPI give the new tasks a port of theirs.
+                return Spawn(tuple(self._commands), self._given, bool(self._given))
         return None
 
     def _end_program(self) -> None:

@@ -27,6 +27,7 @@ from cosched.cluster.pmi.pmix_library import (
     PmixLibrary,
 )
 from cosched.cluster.pmi.pmix_values import (
+    connects,
     is_set,
     read_infos,
     read_members,
@@ -316,7 +317,8 @@ class PmixServer:
                 space = self._layout.space_of(int(answer.value))
                 callback(SUCCESS, self._ffi.new("char[]", space.encode()), data)
 
-        return self._ask(task, Spawn(read_programs(apps, count), {}), answered)
+        programs = read_programs(apps, count)
+        return self._ask(task, Spawn(programs, {}, connects(programs)), answered)
 
     def _publish(self, task: Any, infos: Any, count: int, callback: Any, data: Any) -> int:
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from cosched.cluster.pmi._pmix import ffi
@@ -103,6 +103,12 @@ def read_members(layout: JobLayout, tasks: Any, count: int) -> tuple[WorldRanks,
 def read_programs(apps: Any, count: int) -> tuple[Command, ...]:
     """Returns the programs of a spawn."""
     return tuple(_read_program(apps[number]) for number in range(count))
+
+
+def connects(programs: Iterable[Command]) -> bool:
+    """Returns whether spawned programs connect to their parents: Open MPI gives them the
+    port in a variable, which is empty for programs without MPI."""
+    return any(each.environ.get("OMPI_PARENT_PORT") for each in programs)
 
 
 def _read_program(app: Any) -> Command:

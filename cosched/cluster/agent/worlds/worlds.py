@@ -305,8 +305,7 @@ class Worlds:
         chunks = self._chunks(found, blocks)  # before the world: they may be too large
         self._last += 1
         root = self.nodes.hosts[blocks[0].place]
-        connects = question.names_parents
-        self._worlds[self._last] = _World(root, blocks, sender, ask, connects)
+        self._worlds[self._last] = _World(root, blocks, sender, ask, question.connects)
         for chunk in chunks:
             self._send(self._last, chunk)
         self._limit_start(self._last, "the start of world {} took more than {:.0f} s")

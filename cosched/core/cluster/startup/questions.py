@@ -14,9 +14,6 @@ import msgspec
 from cosched.core.bounds import Name, Slots
 from cosched.core.errors import CoschedError
 
-#: Open MPI's variable with the port to which spawned tasks connect.
-_PARENT_PORT = "OMPI_PARENT_PORT"
-
 
 class Command(msgspec.Struct, frozen=True, array_like=True):
     """A program of a job, on several ranks in a row."""
@@ -34,17 +31,12 @@ class _Question(msgspec.Struct, frozen=True, array_like=True, tag=True):
 
 
 class Spawn(_Question, frozen=True):
-    """Starts new tasks. given: values by key that the new tasks can read."""
+    """Starts new tasks. given: values by key that the new tasks can read. connects: MPI
+    begins in them, and connects them to their parents."""
 
     commands: tuple[Command, ...]
     given: dict[str, str]
-
-    @property
-    def names_parents(self) -> bool:
-        """Whether an MPI gives the new tasks the port of their parents: by a value, or as
-        Open MPI by a variable, which is empty for programs without MPI."""
-        ports = (each.environ.get(_PARENT_PORT) for each in self.commands)
-        return bool(self.given) or any(ports)
+    connects: bool = False
 
 
 class Publish(_Question, frozen=True):

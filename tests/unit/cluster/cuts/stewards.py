@@ -186,7 +186,7 @@ class Steward:
             self._report(TaskAsked(0, Joined()))
         if route.place == 1 and not route.world:
             await self._ask(1, Publish("name", "port"))
-            await self._ask(2, Spawn((Command(("./child",), 2),), {"port": "tag"}))
+            await self._ask(2, Spawn((Command(("./child",), 2),), {}, connects=True))
         for _ in range(LINES):
             self._report(TasksWrote(1, LINE))
         await self._until(lambda: self._credit == LINES * len(LINE))

@@ -49,6 +49,7 @@ def test_the_request_is_complete_after_the_last_program():
             Command(("other",), 1, "", "/opt/bin"),
         ),
         {"PARENT_ROOT_PORT_NAME": "tag#0$x=1$"},
+        connects=True,
     )
 
 

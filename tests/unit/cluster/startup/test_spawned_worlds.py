@@ -42,14 +42,14 @@ class Root:
     def __init__(self, job=JOB):
         route = Route(1, 1, 0, ((0, 1),), HOSTS, Tree(2, 2), "siblings", 0, "n1")
         self.head = Mock()
-        self.given = {"PARENT_ROOT_PORT_NAME": "tag#0"}
+        self.connects = True
         self.worlds = Worlds(route, self.head, 4, 1000, 60.0)
         self.worlds.begin(job)
 
-    def spawn(self, *argv, ranks=1, **environ):
+    def spawn(self, *argv, ranks=1):
         """Returns what the root sends after a question for a world."""
         self.head.send.reset_mock()
-        question = Spawn((Command(argv, ranks, environ=environ),), self.given)
+        question = Spawn((Command(argv, ranks),), {}, self.connects)
         self.worlds.take("n2", Ask(1, 1, 7, question))
         return self.sent()
 
@@ -173,17 +173,12 @@ def test_tasks_that_end_before_mpi_begins_have_not_been_spawned():
     assert answered.answer.error == "the new tasks ended before MPI began in them"
 
 
-@pytest.mark.parametrize(
-    ("environ", "waits"),
-    [({}, False), ({"OMPI_PARENT_PORT": ""}, False), ({"OMPI_PARENT_PORT": "7.0"}, True)],
-)
-def test_a_program_without_mpi_is_spawned_once_it_goes(environ, waits):
+def test_a_program_without_mpi_is_spawned_once_it_goes():
     root = Root()
-    root.given = {}
-    root.spawn("./child", **environ)
-    go, *answers = root.take(SubtreePrepared(1, 1, world=1))
-    assert go == GO
-    assert [each.answer for _, each in answers] == [RootAnswer(value="1")] * (not waits)
+    root.connects = False
+    root.spawn("./child")
+    go, (_, answered) = root.take(SubtreePrepared(1, 1, world=1))
+    assert (go, answered.answer) == (GO, RootAnswer(value="1"))
 
 
 def test_a_world_that_is_given_up_gets_no_answers_and_must_end():
