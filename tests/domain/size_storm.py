@@ -186,7 +186,11 @@ class SizeStorm:
                 self.faults.make(job["hosts"], before, self._overtake)
         self._until_so(self._is_settled, "a change does not end")
         if self.faults is not None:
-            self._until_so(lambda: not self._leaks(), "something is left of a fault")
+            # A fault may end a job after its change, so each look follows such an end.
+            self._until_so(
+                lambda: self._is_settled() and not self._leaks(),
+                "something is left of a fault",
+            )
 
     def _order(self, hosts: list[str]) -> None:
         """Orders a random change of a job on these nodes."""
