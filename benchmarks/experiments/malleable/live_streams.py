@@ -92,12 +92,14 @@ def simulated(
     nodes: int,
     policy: str,
     cost: AdaptationCost,
+    lasts: AdaptationCost,
     least_ns: int,
 ) -> dict[str, float]:
-    """Returns the figures of the simulator. cost: of a change, as it was live. least_ns: no
+    """Returns the figures of the simulator. cost: how long a job stood still for a change
+    when it ran live. lasts: the time from the order of a change to its end. least_ns: no
     job is shorter, because that is what a start and an end of MPI take here."""
     costly = [
         msgspec.structs.replace(job, cost=cost, walltime_ns=max(job.walltime_ns, least_ns))
         for job in jobs
     ]
-    return figures(run_stream(costly, nodes, policy))
+    return figures(run_stream(costly, nodes, policy, lasts=lasts))

@@ -4,7 +4,8 @@ and sets the figures beside the simulator's.
 The nodes share the CPUs of this machine, so the programs are paced: a job sleeps as long as
 Table 1's problem computes, scaled (benchmarks/programs/paced.py). Everything else is real:
 the domain, its agents, MPI, the changes of size and the data that moves. The simulator gets
-the same jobs, and the median cost of a change as it was live.
+the same jobs, and two medians as they were live: how long a change took, and how long its
+job stood still for it.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from benchmarks.experiments.malleable.live_streams import (
 from benchmarks.experiments.verdicts import over_cases
 from benchmarks.mpi import PROGRAMS, find
 from cosched import Client, Job
-from cosched.cluster.answers import JobInfo
+from cosched.cluster.answers import ChangeInfo, JobInfo
 from cosched.core.cluster.queue.sizes.execution import AdaptationCost
 from cosched.core.cluster.queue.sizes.malleable_job import MalleableJob
 from cosched.core.errors import CoschedError
@@ -51,13 +52,23 @@ class Costs:
     least_ns: int  #: the shortest job, from its start to its end
     grown_ns: tuple[int, ...]  #: how long each job that grew stood still
     shrunk_ns: tuple[int, ...]  #: the same for jobs that shrank
+    grown_after_ns: tuple[int, ...]  #: from the order of each growth to its end
+    shrunk_after_ns: tuple[int, ...]  #: the same for jobs that shrank
     refused: int  #: changes after which a job was as before
 
-    def model(self) -> AdaptationCost:
-        """Returns the medians as the simulator's model of a change."""
-        base_ns = round(statistics.median(self.shrunk_ns or (0,)))
-        grown_ns = round(statistics.median(self.grown_ns or (0,)))
-        return AdaptationCost(base_ns, added_ns=max(0, grown_ns - base_ns))
+    def stands(self) -> AdaptationCost:
+        """Returns how long a job stands still, as the simulator's model of a change."""
+        return _medians(self.grown_ns, self.shrunk_ns)
+
+    def lasts(self) -> AdaptationCost:
+        """Returns the time from an order to the end of the change, as such a model."""
+        return _medians(self.grown_after_ns, self.shrunk_after_ns)
+
+
+def _medians(grown_ns: Sequence[int], shrunk_ns: Sequence[int]) -> AdaptationCost:
+    base_ns = round(statistics.median(shrunk_ns or (0,)))
+    more_ns = round(statistics.median(grown_ns or (0,))) - base_ns
+    return AdaptationCost(base_ns, added_ns=max(0, more_ns))
 
 
 def job_of(job: MalleableJob, rigid: bool, options: argparse.Namespace) -> Job:
@@ -122,17 +133,21 @@ def costs_of(jobs: Sequence[JobInfo]) -> Costs:
         for each in job["changes"]
         if each["ended_ns"] is not None and not each["refused"]
     ]
-    stood = {
-        grew: tuple(
-            round(each["stood_s"] * NS_PER_S)
-            for each in changes
-            if (each["after"] > each["before"]) is grew
-        )
-        for grew in (True, False)
-    }
+    grown = [each for each in changes if each["after"] > each["before"]]
+    shrunk = [each for each in changes if each["after"] <= each["before"]]
     took_ns = [(job["ended_ns"] or 0) - (job["started_ns"] or 0) for job in jobs]
     refused = sum(bool(each["refused"]) for job in jobs for each in job["changes"])
-    return Costs(min(took_ns), stood[True], stood[False], refused)
+    return Costs(
+        min(took_ns), _stood(grown), _stood(shrunk), _after(grown), _after(shrunk), refused
+    )
+
+
+def _stood(changes: Sequence[ChangeInfo]) -> tuple[int, ...]:
+    return tuple(round(each["stood_s"] * NS_PER_S) for each in changes)
+
+
+def _after(changes: Sequence[ChangeInfo]) -> tuple[int, ...]:
+    return tuple((each["ended_ns"] or 0) - each["ordered_ns"] for each in changes)
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
@@ -154,7 +169,8 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
                         stream.jobs(),
                         stream.nodes,
                         policy,
-                        changed.model(),
+                        changed.stands(),
+                        changed.lasts(),
                         changed.least_ns,
                     )
                 )

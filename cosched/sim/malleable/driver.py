@@ -5,9 +5,10 @@ job ends when the queue expects it, too. Resizing a job changes its end. The end
 the heap may therefore be out of date: one that comes too early is put off, one that comes
 too late is ignored. As in the paper, a decision follows each arrival and each end.
 
-A change is done at once; then the job stands still for its cost. A job is suspended, and
-continues, at once and at no cost. Starts that need its nodes follow at the next tick of the
-same moment.
+Usually a change is done at once; then the job stands still for its cost. Changes may also
+last, as in a domain (``lasts``): until then the job keeps its nodes, and a start that needs
+them waits. A job is suspended, and continues, at once and at no cost. Starts that need its
+nodes follow at the next tick of the same moment.
 """
 
 from __future__ import annotations
@@ -39,8 +40,9 @@ from cosched.core.cluster.queue.queue_events import (
     SuspendJob,
     Ticked,
 )
-from cosched.core.cluster.queue.sizes.execution import linear
+from cosched.core.cluster.queue.sizes.execution import FREE, AdaptationCost, linear
 from cosched.core.cluster.queue.sizes.malleable_job import MalleableJob
+from cosched.core.cluster.queue.sizes.resizable_run import Before
 from cosched.core.cluster.queue.sizes.settings import SizePolicy
 from cosched.sim.malleable.courses import (
     KNOWN,
@@ -67,6 +69,7 @@ class MalleableDomain:
     """Feeds a stream of jobs to a queue. A job's number is its place in the stream.
 
     jobs: as the queue takes them. courses: when they end; None: when the queue expects it.
+    lasts: the time from the order of a change until its nodes are free or in use.
     """
 
     def __init__(
@@ -75,6 +78,7 @@ class MalleableDomain:
         jobs: Sequence[MalleableJob],
         queue: QueueMachine,
         courses: Courses | None = None,
+        lasts: AdaptationCost = FREE,
     ) -> None:
         assert isinstance(queue.planner, Malleable)
         self.schedule = MalleableSchedule(
@@ -89,6 +93,7 @@ class MalleableDomain:
         self._queue = queue
         self._running = queue.planner.running
         self._courses = courses or AsExpected(queue.planner)
+        self._lasts = lasts
         self._planned_ns = array("q", [NEVER]) * len(jobs)  # the earliest on the heap
         submit_in_order(engine, self.schedule.submit_ns, self._submit)
 
@@ -109,8 +114,12 @@ class MalleableDomain:
         self._feed(JobEnded(now_ns, place))
 
     def _feed(self, event: Event) -> None:
-        queue, now_ns = self._queue, event.now_ns
-        queue.handle(event)
+        self._queue.handle(event)
+        self._decide()
+
+    def _decide(self) -> None:
+        """Carries out what the queue decides, until it decides nothing more."""
+        queue, now_ns = self._queue, self._engine.now_ns
         changing = True
         while changing:
             changing = False
@@ -118,8 +127,7 @@ class MalleableDomain:
                 if isinstance(command, StartJob):
                     changing |= self._start(command)
                 elif isinstance(command, ResizeJob):
-                    self._resize(command)
-                    changing = True
+                    changing |= self._resize(command)
                 elif isinstance(command, SuspendJob):
                     self._planned_ns[command.number] = NEVER  # its end is not known
                     self._courses.suspended(command.number)
@@ -139,14 +147,35 @@ class MalleableDomain:
         self._plan_end(place)
         return reported
 
-    def _resize(self, command: ResizeJob) -> None:
-        place = command.number
+    def _resize(self, command: ResizeJob) -> bool:
+        """Orders a change; returns whether it is done."""
+        place, now_ns = command.number, self._engine.now_ns
+        held = self._open_change(place).held
+        lasts_ns = self._lasts.ns(held, count(command.nodes))
+        if lasts_ns:
+            self._plan_end(place)
+            self._engine.at(now_ns + lasts_ns, END, self._resize_later, command)
+            return False
+        self._resized(command)
+        return True
+
+    def _resize_later(self, command: ResizeJob) -> None:
+        """Ends a change that has lasted, unless its job has ended."""
+        if command.number in self._running:
+            self._resized(command)
+            self._decide()
+
+    def _resized(self, command: ResizeJob) -> None:
+        place, now_ns = command.number, self._engine.now_ns
+        cost_ns = self._open_change(place).cost_ns
+        self._queue.handle(ResizeDone(now_ns, place, command.nodes, cost_ns))
+        self._courses.resized(place, count(command.nodes), cost_ns)
+        self._plan_end(place)
+
+    def _open_change(self, place: int) -> Before:
         before = self._running[place].before
         assert before is not None
-        now_ns = self._engine.now_ns
-        self._queue.handle(ResizeDone(now_ns, place, command.nodes, before.cost_ns))
-        self._courses.resized(place, count(command.nodes), before.cost_ns)
-        self._plan_end(place)
+        return before
 
     def _plan_end(self, place: int) -> None:
         end_ns = self._courses.end_ns(place)
@@ -164,19 +193,20 @@ def simulate(
     plan: type[Planner],
     knowledge: Knowledge = KNOWN,
     seed: int = 0,
+    lasts: AdaptationCost = FREE,
 ) -> MalleableSchedule:
     """Runs a stream of jobs, sorted by submission, on a machine of ``nodes`` nodes.
 
     knowledge: that of the queue about the jobs' run times. seed: draws the errors of
-    predictions.
+    predictions. lasts: the time that a change takes, as in ``MalleableDomain``.
     """
     engine = VirtualTime()
     queue = QueueMachine(Elastic(((0, nodes - 1),)), Policy(FCFS, plan, sizes))
     if knowledge.is_full:
-        domain = MalleableDomain(engine, jobs, queue)
+        domain = MalleableDomain(engine, jobs, queue, lasts=lasts)
     else:
         courses = OwnCourses(engine, queue, jobs, knowledge, seed)
         plain = [replace(job, execution=linear) for job in jobs]  # as in a domain
-        domain = MalleableDomain(engine, plain, queue, courses)
+        domain = MalleableDomain(engine, plain, queue, courses, lasts)
     engine.run(lambda: None)
     return domain.schedule

@@ -19,6 +19,7 @@ from types import MappingProxyType
 from cosched.core.cluster.queue.plans.easy import Easy
 from cosched.core.cluster.queue.plans.exchange import SizeCounts
 from cosched.core.cluster.queue.plans.planner import InOrder
+from cosched.core.cluster.queue.sizes.execution import FREE, AdaptationCost
 from cosched.core.cluster.queue.sizes.harvest_policies import EVEN, HARVESTS, LOW_IMPACT
 from cosched.core.cluster.queue.sizes.malleable_job import MalleableJob
 from cosched.core.cluster.queue.sizes.settings import (
@@ -91,13 +92,15 @@ def run_stream(
     suspension: Suspension | None = None,
     knowledge: Knowledge = KNOWN,
     seed: int = 0,
+    lasts: AdaptationCost = FREE,
 ) -> MalleableSchedule:
     """Runs jobs, sorted by submission and numbered by place, under a policy. knowledge:
-    the policy's, about their run times. seed: draws the errors of predictions."""
+    the policy's, about their run times. seed: draws the errors of predictions. lasts: the
+    time from the order of a change until its nodes are free or in use."""
     if name not in QUEUES:
         plan = Easy if name in BACKFILLING else InOrder
         sizes = policy_of(name, degree, control, suspension)
-        return simulate(jobs, nodes, sizes, plan, knowledge, seed)
+        return simulate(jobs, nodes, sizes, plan, knowledge, seed, lasts)
     stream = Workload("stream", nodes)
     for job in jobs:
         run_ns = job.walltime_ns

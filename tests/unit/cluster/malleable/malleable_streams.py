@@ -20,7 +20,12 @@ from cosched.core.cluster.queue.queue_events import (
     Ticked,
     WakeAt,
 )
-from cosched.core.cluster.queue.sizes.execution import AdaptationCost, linear, parabolic
+from cosched.core.cluster.queue.sizes.execution import (
+    FREE,
+    AdaptationCost,
+    linear,
+    parabolic,
+)
 from cosched.core.cluster.queue.sizes.harvest_policies import EVEN, HARVESTS, LOW_IMPACT
 from cosched.core.cluster.queue.sizes.malleable_job import MalleableJob
 from cosched.core.cluster.queue.sizes.settings import Control, Distribution, SizePolicy
@@ -156,11 +161,25 @@ class Watched:
                 assert len(running) >= degree or minimum > free + slack
 
 
-def run(jobs, nodes, policy, watch=Watched):
+class WatchedNodes(Watched):
+    """A queue whose changes last. Each node has one job at most, between changes too."""
+
+    def handle(self, event):
+        commands = super().handle(event)
+        held = [node for e in self.queue.jobs.values() for node in numbers(e.nodes)]
+        assert len(held) == len(set(held)), "no node has two jobs"
+        return commands
+
+    def _check(self):
+        held = sum(count(each.nodes) for each in self.queue.jobs.values())
+        assert held + self.queue.place.free == self.nodes
+
+
+def run(jobs, nodes, policy, watch=Watched, lasts=FREE):
     """The stream under a policy: its schedule and the watched scheduler."""
     engine = VirtualTime()
     scheduler = watch(nodes, policy)
-    domain = MalleableDomain(engine, jobs, scheduler)
+    domain = MalleableDomain(engine, jobs, scheduler, lasts=lasts)
     engine.run(lambda: None)
     return domain.schedule, scheduler
 

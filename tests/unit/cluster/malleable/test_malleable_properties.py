@@ -8,12 +8,15 @@ import pytest
 from hypothesis import given, settings
 from msgspec.structs import replace
 
-from cosched.core.cluster.queue.sizes.execution import FREE
+from cosched.core.cluster.queue.sizes.execution import FREE, AdaptationCost
 from cosched.core.cluster.queue.sizes.harvest_policies import EVEN, LOW_IMPACT, NEVER
+from cosched.core.cluster.queue.sizes.malleable_job import MalleableJob
 from cosched.core.cluster.queue.sizes.settings import Distribution, SizePolicy
 from cosched.sim.malleable.policies import run_stream
 from tests.unit.cluster.malleable.malleable_streams import (
+    COSTS,
     UNCONTROLLED,
+    WatchedNodes,
     policies,
     run,
     streams,
@@ -36,6 +39,32 @@ def test_every_job_runs_once_in_order_and_to_its_end(stream, policy):
         history = scheduler.history[job.number]
         assert history[0][0] == schedule.start_ns[job.number]
         assert history[-1] == (schedule.end_ns[job.number], 0)
+
+
+@given(stream=streams(), policy=policies(), lasts=COSTS)
+@settings(deadline=None, max_examples=200)
+def test_every_job_runs_once_while_changes_last(stream, policy, lasts):
+    jobs, nodes = stream
+    schedule, scheduler = run(jobs, nodes, policy, WatchedNodes, lasts)
+    assert scheduler.started == [job.number for job in jobs]
+    assert not scheduler.planner.running
+    assert not scheduler.queue.waiting
+    assert not scheduler.queue.place.changes
+    assert scheduler.queue.place.free == nodes
+    for job in jobs:
+        assert job.submit_ns <= schedule.start_ns[job.number] < schedule.end_ns[job.number]
+
+
+def test_a_start_waits_for_a_change_that_lasts():
+    one = MalleableJob(number=0, minimum=1, size=4, walltime_ns=1000, submit_ns=0)
+    jobs = [one, replace(one, number=1)]
+    policy = SizePolicy(harvest=EVEN, distribution=Distribution.QUEUED_ONLY)
+    at_once, _ = run(jobs, 4, policy)
+    assert list(at_once.start_ns) == [0, 0]
+    later, _ = run(jobs, 4, policy, WatchedNodes, AdaptationCost(base_ns=100))
+    assert list(later.start_ns) == [0, 100]
+    # The first has four nodes for 100 ns, then three. Nothing is given back to it (FQ).
+    assert list(later.end_ns) == [100 + 900 * 4 // 3, 100 + 1000 * 4]
 
 
 @given(stream=streams(), policy=policies())
