@@ -15,6 +15,8 @@ It adopts the orphans of stewards that have ended, and kills them: a steward tha
 has left none but processes of other users. Where control groups can be made, each steward
 makes one for its tasks, and the nursery ends it after the steward.
 
+A work that no job waits for is done later if no process can be made for it now.
+
 It ends when its agent has ended and no steward and no orphan is left. A steward that takes
 too long then is killed.
 """
@@ -32,6 +34,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from cosched.cluster.agent.forked import JOB, received_socket, serve_agent, wait_for_job
@@ -73,6 +76,8 @@ _SPARE_AFTER_S = 1.0
 _ORPHANS_WITHIN_S = 0.5
 #: An agent that ends waits at most this long until directories of jobs are removed.
 _REMOVED_WITHIN_S = 5.0
+#: How long after no process could be made for a work it is tried again.
+_TRY_AFTER_S = 1.0
 #: How long after it was continued a steward is continued again.
 _CONTINUE_AFTER_S = 0.1
 
@@ -92,6 +97,15 @@ class _Child:
 
 
 @dataclass(frozen=True, slots=True)
+class _Work:
+    """A work that no job waits for. limit_s: how long it may go on when the agent has
+    ended."""
+
+    do: Callable[[], object]
+    limit_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class _Spare:
     """A process that waits at the other end of a socket for the job of its steward."""
 
@@ -107,6 +121,8 @@ class Nursery:
         self._children: dict[int, _Child] = {}  # by pid
         self._spare: _Spare | None = None
         self._spare_at = math.inf
+        self._left: list[_Work] = []  # for which no process could be made
+        self._try_at = math.inf
         self._agent_lives = True
         self._foreign: set[int] = set()  # orphans of other users
         self._place = find_place()  # where stewards make control groups
@@ -142,6 +158,8 @@ class Nursery:
             self._kill_overdue()
             if time.monotonic() >= self._spare_at:
                 self._make_spare()
+            if time.monotonic() >= self._try_at:
+                self._do_left()
 
     def _serve(self) -> bool:
         """Handles a request; returns False at the end of the agent."""
@@ -162,21 +180,35 @@ class Nursery:
                     if child.number == number:
                         send(pid, signal.SIGKILL)
             case WriteTopology(path):
-                self._fork_helper(lambda: write_topology(Path(os.fsdecode(path))), 0.0)
+                self._begin(_Work(lambda: write_topology(Path(os.fsdecode(path))), 0.0))
             case RemoveTree(path):
-                self._fork_helper(
-                    lambda: os.execvp(_REMOVE[0], (*_REMOVE, path)), _REMOVED_WITHIN_S
-                )
+                remove = partial(os.execvp, _REMOVE[0], (*_REMOVE, path))
+                self._begin(_Work(remove, _REMOVED_WITHIN_S))
         return True
 
-    def _fork_helper(self, work: Callable[[], object], limit_s: float) -> None:
-        """Forks a process for a work that no job waits for. limit_s: how long it may go on
-        when the agent has ended."""
+    def _begin(self, work: _Work) -> None:
+        """Forks a process for a work. If that fails, the work waits until it is tried
+        again; the first one that waits is reported."""
         try:
-            self._fork(_Child(0, limit_s), work)
+            self._fork(_Child(0, work.limit_s), work.do)
         except OSError as error:
-            line = f"nursery: cannot make a process: {error.strerror}"
-            print(line, file=sys.stderr, flush=True)
+            if not self._left:
+                line = f"nursery: cannot make a process: {error.strerror}"
+                print(line, file=sys.stderr, flush=True)
+            self._left.append(work)
+            self._try_at = time.monotonic() + _TRY_AFTER_S
+
+    def _do_left(self) -> None:
+        """Begins the works for which no process could be made, until one fails again."""
+        self._try_at = math.inf
+        while self._left:
+            work = self._left[0]
+            try:
+                self._fork(_Child(0, work.limit_s), work.do)
+            except OSError:  # it was reported when the first work began to wait
+                self._try_at = time.monotonic() + _TRY_AFTER_S
+                return
+            self._left.pop(0)
 
     def _make_steward(self, request: MakeSteward, agent: socket.socket) -> None:
         """Starts a steward, or reports to the agent that its job cannot start."""
@@ -346,6 +378,7 @@ class Nursery:
 
     def _lose_agent(self) -> None:
         self._agent_lives = False
+        self._left, self._try_at = [], math.inf  # the agent's next life asks for it again
         self._end_spare()
         now = time.monotonic()
         for child in self._children.values():
@@ -358,7 +391,7 @@ class Nursery:
 
     def _wait_ms(self) -> float | None:
         dues = (min(each.kill_at, each.continue_at) for each in self._children.values())
-        first = min([self._spare_at, *dues])
+        first = min([self._spare_at, self._try_at, *dues])
         if first == math.inf:
             return None
         return max(0.0, first - time.monotonic()) * 1000 + 1

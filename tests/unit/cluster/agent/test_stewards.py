@@ -38,12 +38,13 @@ __all__ = ["make_deep"]
 
 WITHIN_S = 20.0
 LONG_S = 1000.0
-#: A nursery that can fork neither its spare nor its first steward.
+#: A nursery that cannot fork at first: its last word is how often that fails.
 CANNOT_FORK = """
-import errno, os
+import errno, os, sys
 from cosched.cluster.agent import nursery
 fork = os.fork
-failures = [OSError(errno.EAGAIN, "Resource temporarily unavailable") for _ in range(2)]
+reason = "Resource temporarily unavailable"
+failures = [OSError(errno.EAGAIN, reason) for _ in range(int(sys.argv[-1]))]
 os.fork = lambda: fork() if not failures else (_ for _ in ()).throw(failures.pop())
 nursery.main()
 """
@@ -424,7 +425,7 @@ def test_several_stewards_start_at_once(home):
 
 
 def test_a_nursery_that_cannot_fork_fails_one_steward(home):
-    nursery = home.nursery("-c", CANNOT_FORK)
+    nursery = home.nursery("-c", CANNOT_FORK, "2")  # the spare and the steward
     first = Steward(nursery)
     (refused,) = first.frames()
     reason = "cannot make a process: Resource temporarily unavailable"
@@ -475,6 +476,16 @@ def test_a_nursery_removes_a_tree_of_any_depth_and_follows_no_link(make_deep, ho
     nursery.remove_tree(tree)
     until(lambda: not tree.exists())
     assert kept.exists()
+
+
+def test_a_nursery_that_cannot_fork_removes_trees_later(home, capfd):
+    nursery = home.nursery("-c", CANNOT_FORK, "4")  # the spare, both, and the first again
+    trees = [home.folder / "one", home.folder / "other"]
+    for tree in trees:
+        tree.mkdir()
+        nursery.remove_tree(tree)
+    until(lambda: not any(tree.exists() for tree in trees))
+    assert capfd.readouterr().err.count("cannot make a process") == 1
 
 
 def test_a_nursery_that_ends_removes_trees_first(home):
