@@ -60,7 +60,7 @@ def connect_to_running(
 def rests(run_dir: Path | None) -> bool:
     """Returns whether a private domain of this user is down, and no job waits in it."""
     # Most commands find a domain that answers.
-    from cosched.cluster.up.private import is_at_rest
+    from cosched.cluster.up.resting import is_at_rest
 
     return is_at_rest(_place(run_dir))
 

@@ -145,6 +145,14 @@ def open_database(
     return file
 
 
+def has_row(path: Path, query: str) -> bool:
+    """Returns whether a query has a row in an existing file, whatever its version. Raises
+    CoschedError if the file cannot be read."""
+    remedy = "it cannot be read"
+    with one_line(path, remedy), closing(sqlite3.connect(path)) as file:
+        return file.execute(query).fetchone() is not None
+
+
 def copy_database(source: Path, target: Path) -> None:
     """Copies a file into a new one of mode 0600. Other processes may change the source
     meanwhile; the copy has one state of it. Raises CoschedError, also for a damaged

@@ -24,6 +24,9 @@ from cosched.observe.shared_nodes import sentences as sharing_sentences
 from cosched.observe.timeline.overlap import Interval, clipped, shared
 from cosched.rundir.paths import NodePaths
 
+#: Records of one job whose commands are nearer to each other have the same command.
+_COMMAND_WITHIN_NS = NS_PER_S // 10
+
 
 @dataclass(frozen=True, slots=True)
 class JobSummary:
@@ -173,6 +176,7 @@ def runs(
 ) -> list[list[JobRecord]]:
     """Groups the records of one run: the same job, on different nodes, at one time.
 
+    A rank can end before the next one begins; then a node has several records of the run.
     malleable: names of jobs whose nodes come and go; the time of one node overlaps with
     that of another one."""
     found: list[list[JobRecord]] = []
@@ -189,10 +193,28 @@ def runs(
 def _belongs(record: JobRecord, run: Sequence[JobRecord]) -> bool:
     return all(
         (other.job, other.world) == (record.job, record.world)
-        and other.node != record.node
-        and other.ended_wall_ns >= record.began_wall_ns
+        and (_is_beside(record, other) or _has_other_ranks(record, other))
         for other in run
     )
+
+
+def _is_beside(record: JobRecord, other: JobRecord) -> bool:
+    return other.node != record.node and other.ended_wall_ns >= record.began_wall_ns
+
+
+def _has_other_ranks(record: JobRecord, other: JobRecord) -> bool:
+    """Returns whether two records are of different ranks that one command started."""
+    given_ns, other_ns = _command_ns(record), _command_ns(other)
+    if given_ns is None or other_ns is None or set(record.ranks) & set(other.ranks):
+        return False
+    return abs(given_ns - other_ns) < _COMMAND_WITHIN_NS
+
+
+def _command_ns(record: JobRecord) -> int | None:
+    """Returns when the user gave the job's command, in ns since 1970; None: unknown."""
+    if record.began_after_s is None:
+        return None
+    return record.began_wall_ns - round(record.began_after_s * NS_PER_S)
 
 
 def _joins(record: JobRecord, run: Sequence[JobRecord]) -> bool:
@@ -206,6 +228,7 @@ def _joins(record: JobRecord, run: Sequence[JobRecord]) -> bool:
 def summary(run: Sequence[JobRecord]) -> JobSummary:
     """Sums up the records of one run."""
     first = run[0]
+    nodes = tuple(sorted({record.node for record in run}))
     began = min(record.began_wall_ns for record in run)
     ended = max(record.ended_wall_ns for record in run)
     refused: Counter[str] = Counter()
@@ -221,7 +244,7 @@ def summary(run: Sequence[JobRecord]) -> JobSummary:
         job=first.job,
         name=first.name,
         uid=first.uid,
-        nodes=tuple(sorted({record.node for record in run})),
+        nodes=nodes,
         tasks=sum(len(record.ranks) for record in run),
         began_wall_ns=began,
         ended_wall_ns=ended,
@@ -230,10 +253,10 @@ def summary(run: Sequence[JobRecord]) -> JobSummary:
         response_s=(ended - began) / NS_PER_S,
         node_s=sum(record.ended_wall_ns - record.began_wall_ns for record in run)
         / NS_PER_S,
-        scheduled_s=_mean(record.scheduled_s for record in run),
-        unscheduled_s=_mean(record.unscheduled_s for record in run),
-        suspended_s=_mean(record.suspended_s for record in run),
-        released_s=_mean(record.released_s for record in run),
+        scheduled_s=sum(record.scheduled_s for record in run) / len(nodes),
+        unscheduled_s=sum(record.unscheduled_s for record in run) / len(nodes),
+        suspended_s=sum(record.suspended_s for record in run) / len(nodes),
+        released_s=sum(record.released_s for record in run) / len(nodes),
         together=fraction,
         alone_s=together_s + min(record.released_s for record in run),
         cpu_s=sum(cpu) if len(cpu) == len(run) else None,
@@ -251,19 +274,14 @@ def summary(run: Sequence[JobRecord]) -> JobSummary:
     )
 
 
-def _mean(values: Iterable[float]) -> float:
-    listed = list(values)
-    return sum(listed) / len(listed)
-
-
 def _together(run: Sequence[JobRecord]) -> tuple[float | None, float]:
     """Returns the fraction of its scheduled time that a job was scheduled on all nodes, and
     that time in seconds.
 
     If the records have only the last intervals, the earlier time counts like these.
     """
-    if len(run) == 1:
-        scheduled_s = run[0].scheduled_s
+    if len({record.node for record in run}) == 1:
+        scheduled_s = sum(record.scheduled_s for record in run)
         return (1.0 if scheduled_s else None), scheduled_s
     began = max(record.began_wall_ns for record in run)
     until = min(record.ended_wall_ns for record in run)

@@ -24,7 +24,10 @@ ALLOWED = {
     "benchmarks/chromium.py": ({"selenium"}, OPTIONAL),
     "cosched/__init__.py": ({"importlib"}, START_UP),
     "cosched/documents.py": ({"tomlkit", "tomllib", "tomli"}, START_UP),
-    "cosched/cli/connection.py": ({"cosched.cluster.up.private"}, START_UP),
+    "cosched/cli/connection.py": (
+        {"cosched.cluster.up.private", "cosched.cluster.up.resting"},
+        START_UP,
+    ),
     "cosched/cli/domain/batch_command.py": ({"cosched.cli.domain.sbatch_lines"}, START_UP),
     "cosched/cli/domain/sending.py": ({"cosched.cluster.up.private"}, START_UP),
     "cosched/cli/domain/submit.py": (

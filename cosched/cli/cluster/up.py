@@ -40,6 +40,7 @@ from cosched.config.symbiosis import PARTS_MOST, UNDIVIDED, SymbiosisSettings
 from cosched.core.cluster.growth import Bounds
 from cosched.core.cluster.queue.policies import POLICIES
 from cosched.core.config.tables import check
+from cosched.core.counting import counted
 from cosched.core.task_rights import ROOT
 from cosched.core.units import NS_PER_S
 from cosched.lab.lab import Lab
@@ -258,4 +259,8 @@ class Keygen(Command):
             if config.coupling:
                 wanted[paths.peers] = (config.name,)
         for folder, names in wanted.items():
-            click.echo(f"{len(make_keys(folder, names))} keys made in {folder}")
+            made = make_keys(folder, names)
+            if made:
+                click.echo(f"made {counted(len(made), 'pair')} of keys in {folder}")
+            else:
+                click.echo(f"each member has its keys in {folder} already")

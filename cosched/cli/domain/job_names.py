@@ -16,28 +16,16 @@ from cosched.jobs.naming import named, numbers_of
 _ENDED_MOST = 1000
 
 
-def _job(text: str, _what: str) -> JobRef:
-    try:
-        return parse_job(text, "JOB")
-    except CoschedError as error:
-        raise click.BadParameter(_without(str(error), "JOB")) from None
-
-
 def _jobs(text: str, what: str) -> tuple[str, ...]:
     try:
         return tuple(str(each) for each in parse_jobs(text, what))
     except CoschedError as error:
-        raise click.BadParameter(_without(str(error), what)) from None
+        # click puts the option's name before the sentence.
+        problem = str(error).removeprefix(f"{what}: ")
+        raise click.BadParameter(f"{problem}; cosched queue lists jobs.") from None
 
 
-def _without(error: str, what: str) -> str:
-    """Returns a sentence without the option's name, which click puts before it."""
-    return error.removeprefix(f"{what}: ") + "; cosched queue lists jobs."
-
-
-#: A job, an array, or some tasks of one.
-JOB = Parsed("JOB", _job)
-#: Several of them, with commas between them, as texts.
+#: Jobs, arrays and tasks of arrays, with commas between them, as texts.
 JOBS = Parsed("JOB,...", _jobs)
 
 
@@ -46,15 +34,41 @@ def find_jobs(client: Client, name: str, uid: int) -> list[JobRef]:
     name, the oldest first. A live job goes before those that have ended, and a job of user
     ``uid`` before those of others.
     """
-    try:
-        return [parse_job(name, "job")]
-    except CoschedError:  # it is a name
-        pass
+    numbered = _by_number(name)
+    if numbered is not None:
+        return [numbered]
     for ended in (0, _ENDED_MOST):
         found = numbers_of(client.queue(ended, folded=True), name, uid)
         if found:
             return [JobRef(number) for number in found]
     return []
+
+
+def find_own_job(client: Client, name: str, uid: int, command: str) -> JobRef:
+    """Returns the job of the domain with this number, or the only live job or array of user
+    ``uid`` with this name. Raises CoschedError if none or several have it. command: as for
+    ``namesake_error``.
+    """
+    numbered = _by_number(name)
+    if numbered is not None:
+        return numbered
+    own = [job for job in client.queue(folded=True) if job["uid"] == uid]
+    found = [JobRef(number) for number in numbers_of(own, name, uid)]
+    if not found:
+        raise CoschedError(
+            f"no live job of yours has the name {name}; see cosched queue --me"
+        )
+    if len(found) > 1:
+        raise namesake_error(found, name, command)
+    return found[0]
+
+
+def _by_number(text: str) -> JobRef | None:
+    """Returns the job, array or tasks with this number; None for a name."""
+    try:
+        return parse_job(text, "job")
+    except CoschedError:
+        return None
 
 
 def namesake_error(jobs: Sequence[JobRef], name: str, command: str) -> CoschedError:

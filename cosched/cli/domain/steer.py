@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ import click
 
 from cosched.cli.connection import connect
 from cosched.cli.declared import Command, argument, command
-from cosched.cli.domain.job_names import JOB
+from cosched.cli.domain.job_names import find_own_job
 from cosched.cli.options import complete_domain_jobs, domain_dir_option, json_option
 from cosched.cli.values import Parsed
 from cosched.cluster.client import Client, NoDomain
@@ -26,23 +27,26 @@ from cosched.core.errors import CoschedError
 class _OfJobs(Command):
     """The options of a command that steers jobs."""
 
-    jobs: tuple[JobRef, ...] = argument(
+    jobs: tuple[str, ...] = argument(
         nargs=-1,
         required=True,
         metavar="JOB...",
-        type=JOB,
         shell_complete=complete_domain_jobs,
     )
     run_dir: Path = domain_dir_option()
     as_json: bool = json_option()
 
-    def _steer(self, action: Callable[[Client, JobRef], None]) -> int:
+    def _steer(self, name: str, action: Callable[[Client, JobRef], None]) -> int:
         """Does it to each job; one line on stderr for each job that refuses. Returns 1 if
-        one does."""
-        problems: dict[JobRef, str | None] = {}
+        one does. name: that of the command."""
+        problems: dict[JobRef | str, str | None] = {}
         with connect(self.run_dir) as client:
-            for job in dict.fromkeys(self.jobs):
+            for text in dict.fromkeys(self.jobs):
+                job: JobRef | str = text
                 try:
+                    job = find_own_job(client, text, os.geteuid(), f"cosched {name}")
+                    if job in problems:
+                        continue
                     action(client, job)
                     problems[job] = None
                 except NoDomain:
@@ -51,8 +55,7 @@ class _OfJobs(Command):
                     problems[job] = str(error)
         if self.as_json:
             rows = [
-                {"job": str(job) if job.tasks else job.number, "error": error}
-                for job, error in problems.items()
+                {"job": _in_json(job), "error": error} for job, error in problems.items()
             ]
             click.echo(json.dumps({"jobs": rows}))
         for problem in filter(None, problems.values()):
@@ -60,31 +63,40 @@ class _OfJobs(Command):
         return int(any(problems.values()))
 
 
+def _in_json(job: JobRef | str) -> int | str:
+    """Returns a number for a job or an array; a text for tasks, and for a name that no job
+    or several jobs have."""
+    return job.number if isinstance(job, JobRef) and not job.tasks else str(job)
+
+
 @command("cancel")
 class Cancel(_OfJobs):
     """End jobs of yours, or take them from the domain's queue.
 
-    JOB is a number, as cosched queue shows it. The number of an array means all its tasks;
-    12_3 is one of them, and 12_1-5 are five. The tasks get SIGTERM, and SIGKILL after the
-    domain's grace. Root may cancel the jobs of all users.
+    JOB is a number, as cosched queue shows it, or the name of one live job of yours. The
+    number of an array means all its tasks; 12_3 is one of them, and 12_1-5 are five. The
+    tasks get SIGTERM, and SIGKILL after the domain's grace. Root may cancel the jobs of all
+    users, by number.
 
     \b
     Examples:
       cosched cancel 12
       cosched cancel 12 13 14
       cosched cancel 12_7-9
+      cosched cancel simulate
     """
 
     def run(self) -> int:
-        return self._steer(Client.cancel)
+        return self._steer("cancel", Client.cancel)
 
 
 @command("hold")
 class Hold(_OfJobs):
     """Keep waiting jobs of yours from starting.
 
-    JOB is a number, as cosched queue shows it. The job stays in the queue until
-    cosched unhold. The number of an array holds its waiting tasks.
+    JOB is a number, as cosched queue shows it, or the name of one live job of yours. The
+    job stays in the queue until cosched unhold. The number of an array holds its waiting
+    tasks.
 
     \b
     Examples:
@@ -93,14 +105,14 @@ class Hold(_OfJobs):
     """
 
     def run(self) -> int:
-        return self._steer(Client.hold)
+        return self._steer("hold", Client.hold)
 
 
 @command("unhold")
 class Unhold(_OfJobs):
     """Let held jobs of yours start.
 
-    JOB is a number, as cosched queue shows it.
+    JOB is a number, as cosched queue shows it, or the name of one live job of yours.
 
     \b
     Example:
@@ -108,7 +120,7 @@ class Unhold(_OfJobs):
     """
 
     def run(self) -> int:
-        return self._steer(Client.unhold)
+        return self._steer("unhold", Client.unhold)
 
 
 #: The minimum, the ideal and the preferred size, in nodes; None: this one stays.

@@ -100,10 +100,11 @@ class Advise(Command):
         if self.what is None:
             return _show_pairs(self.testbed.run_dir, as_json=self.as_json)
         if self.what.endswith(".toml"):
+            workload = Path(self.what)
             with interruptible():
                 seen = watch_workload(
-                    Path(self.what),
-                    at_hand(self.testbed),
+                    workload,
+                    at_hand(self.testbed, workload),
                     self.at_most_s,
                     os.environ,
                     display_stream(),

@@ -155,7 +155,9 @@ class Bench(Command):
         settings = {name: text for name, text in named.items() if text is not None}
         options = replace(
             self.options,
-            testbed=replace(at_hand(self.options.testbed), settings=settings),
+            testbed=replace(
+                at_hand(self.options.testbed, self.options.workload), settings=settings
+            ),
             command_line=tuple(sys.argv),
         )
         check_writable(self.json_file)

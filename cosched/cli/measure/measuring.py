@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import click
 
@@ -12,6 +13,7 @@ from cosched.bench.run.interrupts import interruptible
 from cosched.bench.run.processes import RunFailed
 from cosched.bench.run.site import has_lab
 from cosched.bench.run.testbed import TestbedOptions
+from cosched.bench.workload.file import load_workload
 
 #: The machine of this command, as a node.
 HERE = "localhost"
@@ -30,10 +32,12 @@ def measuring() -> Iterator[None]:
         raise
 
 
-def at_hand(options: TestbedOptions) -> TestbedOptions:
+def at_hand(options: TestbedOptions, workload: Path) -> TestbedOptions:
     """Returns the options with this machine as the only node where a user without root
     names no nodes and no lab is up; prints a line then. Options that only a lab has keep
-    the lab, whose error has the remedy."""
+    the lab, whose error has the remedy. Raises CoschedError, and prints nothing, if the
+    file ``workload`` is missing or has a mistake."""
+    load_workload(workload)
     needs_lab = options.rate is not None or options.slurm or options.shared_cpus
     if options.hosts or needs_lab or has_lab(options.run_dir, options.nodes):
         return options

@@ -120,7 +120,7 @@ class Tune(Command):
     def run(self) -> int:
         options = replace(self.options, command_line=tuple(sys.argv))
         if not options.simulate:
-            options = replace(options, testbed=at_hand(options.testbed))
+            options = replace(options, testbed=at_hand(options.testbed, options.workload))
         for turn in options.slices:
             Settings(slice_ns=turn.ns)
         check_writable(self.write, self.figure, self.json_file)

@@ -15,7 +15,6 @@ from pathlib import Path
 from cosched.cluster.client import NoDomain
 from cosched.cluster.keys import remove_broken
 from cosched.cluster.paths import DomainPaths
-from cosched.cluster.store import JobStore
 from cosched.cluster.up.domain import (
     await_end,
     start_domain,
@@ -25,6 +24,7 @@ from cosched.cluster.up.domain import (
 )
 from cosched.cluster.up.members import start_agent, start_controller
 from cosched.cluster.up.nodes import LOOPBACK, DomainNode, local_nodes
+from cosched.cluster.up.resting import PRIVATE
 from cosched.config.domain import CPU, DomainConfig, QueueSettings, load_config
 from cosched.config.slurm import is_coupled
 from cosched.core.decoding import host_of
@@ -41,8 +41,6 @@ from cosched.rundir.directories import (
 from cosched.rundir.lock import is_held
 from cosched.rundir.paths import NodePaths
 
-#: The name of each private domain.
-PRIVATE = "private"
 #: How many ranks of a job a CPU takes there, if the job has more ranks than CPUs.
 TASKS_PER_CPU = 8
 #: How many jobs that share a CPU take turns there.
@@ -82,19 +80,6 @@ def restore_private(run_dir: Path, note: Callable[[str], object]) -> None:
     _check_directories(paths, member_of(os.uname().nodename))
     with _starting(paths):
         _start_missing(paths, note)
-
-
-def is_at_rest(run_dir: Path) -> bool:
-    """Returns whether a private domain of this user is down, and no job waits in it. Raises
-    CoschedError if its jobs cannot be read."""
-    paths = DomainPaths(run_dir)
-    if not (_may_be_private(paths) and paths.store.exists()):
-        return False
-    (node,) = load_config(paths.config).nodes
-    if is_held(paths.controller_lock) or is_held(paths.agent_lock(node)):
-        return False
-    with contextlib.closing(JobStore(paths.store, (node,))) as store:
-        return not store.live()
 
 
 def renew_private(run_dir: Path, what: str, warn: Callable[[str], object]) -> None:

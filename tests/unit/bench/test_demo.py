@@ -21,6 +21,7 @@ from cosched.bench.run.bench import Outcome
 from cosched.bench.run.processes import RunLate
 from cosched.bench.run.testbed import TestbedOptions
 from cosched.bench.workload.file import load_workload
+from cosched.cli.entry import run_cli
 from cosched.cli.main import cosched
 from cosched.cli.measure import demo
 from cosched.cli.measure.measuring import at_hand
@@ -193,6 +194,17 @@ def test_without_root_and_lab_jobs_run_on_this_machine(
     tmp_path, monkeypatch, capsys, more, euid, hosts
 ):
     monkeypatch.setattr(os, "geteuid", lambda: euid)
-    assert at_hand(TestbedOptions(tmp_path, **more)).hosts == hosts
+    workload = write_workload(tmp_path, 2, 4)
+    assert at_hand(TestbedOptions(tmp_path, **more), workload).hosts == hosts
     line = capsys.readouterr().err
     assert ("(--hosts localhost)\n" in line) == (hosts == ("localhost",))
+
+
+@pytest.mark.parametrize("command", ["bench", "tune", "advise"])
+def test_missing_workload_is_the_only_line(tmp_path, monkeypatch, capsys, command):
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)  # a user gets a note about the nodes
+    words = [command, str(tmp_path / "none.toml"), "--run-dir", str(tmp_path)]
+    assert run_cli(cosched, words) == 1
+    assert capsys.readouterr().err == (
+        f"cosched: {tmp_path}/none.toml: cannot be read: No such file or directory\n"
+    )

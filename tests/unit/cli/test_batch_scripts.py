@@ -354,7 +354,7 @@ def test_waiting_for_an_array_ends_with_the_greatest_status(desk, capsys):
 
 
 @pytest.mark.parametrize("what", ["cancel", "hold", "unhold"])
-def test_tasks_of_an_array_are_steered(desk, what):
+def test_tasks_of_an_array_are_steered(desk, capsys, what):
     desk.job(12)
     assert run(what, "12_3-5", "12_[1,7]", "12").exit_code == 0
     assert [(each["job"], each.get("tasks")) for each in desk.asked] == [
@@ -362,9 +362,8 @@ def test_tasks_of_an_array_are_steered(desk, what):
         (12, "1,7"),
         (12, None),
     ]
-    refused = run(what, "12_")
-    assert refused.exit_code == 2
-    assert "'12_' is not a job" in refused.output
+    assert run_cli(cosched, [what, "12_"]) == 1
+    assert "has the name 12_; see cosched queue --me" in capsys.readouterr().err
 
 
 def test_output_of_an_array_and_of_a_task(desk, capfd):

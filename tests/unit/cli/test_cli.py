@@ -85,6 +85,12 @@ def test_cosched_run_help_fits_80_columns():
             ["statsu"],
             "No such command 'statsu'; did you mean 'status'? See cosched --help.",
         ),
+        (
+            ["cluster", "add", "--hosts"],
+            "cosched cluster add: Option '--hosts' requires an argument. See cosched "
+            "cluster add --help.",
+        ),
+        (["submit", "-n"], "cosched submit: Option '-n' requires an argument."),
         (["lab", "statsu"], "No such command 'statsu'; did you mean 'status'? See cosched"),
         (["sim", "symbiosis", "strem"], "did you mean 'stream'?"),
         (["up", "--slyce", "1s"], "--slice"),

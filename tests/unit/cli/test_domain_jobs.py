@@ -566,6 +566,32 @@ def test_each_job_is_steered_and_a_refusal_is_one_line(desk, capsys, what):
     }
 
 
+@pytest.mark.parametrize("what", ["cancel", "hold", "unhold"])
+def test_one_live_job_of_the_user_is_steered_by_its_name(desk, capsys, what):
+    mine = {"uid": os.geteuid(), "ended_ns": None}
+    desk.job(1, name="app", uid=os.geteuid())  # it has ended
+    desk.job(2, name="app", **mine)
+    desk.job(3, name="app", ended_ns=None, uid=os.geteuid() + 1)
+    assert run_cli(cosched, [what, "app", "2"]) == 0
+    steered = [request for request in desk.asked if request["do"] == what]
+    assert steered == [{"do": what, "job": 2}]
+    desk.job(4, name="app", **mine)
+    desk.asked.clear()
+    assert run_cli(cosched, [what, "app"]) == 1
+    assert run_cli(cosched, [what, "ap"]) == 1
+    assert capsys.readouterr().err.splitlines() == [
+        f"cosched: jobs 2 and 4 have the name app; give a number: cosched {what} 2",
+        "cosched: no live job of yours has the name ap; see cosched queue --me",
+    ]
+    assert {request["do"] for request in desk.asked} == {"queue"}
+    assert run_cli(cosched, [what, "ap", "4", "--json"]) == 1
+    rows = json.loads(capsys.readouterr().out)["jobs"]
+    assert [(row["job"], row["error"] is None) for row in rows] == [
+        ("ap", False),
+        (4, True),
+    ]
+
+
 def test_output_prints_the_file_or_why_there_is_none(desk, capfdbinary):
     Path("o").write_bytes(b"out \xff\n")
     desk.job(1, cwd=os.getcwd(), output="o", error="e")

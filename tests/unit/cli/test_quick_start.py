@@ -15,6 +15,7 @@ from contextlib import suppress
 import pytest
 
 from cosched.cluster.paths import DomainPaths
+from cosched.cluster.store import JobStore
 from cosched.launch.shim import plan_build
 from cosched.rundir.paths import NodePaths
 from tests.unit.launch import launch_fakes as fakes
@@ -143,6 +144,19 @@ def test_queue_imports_nothing_heavy(home, domain):
     assert "cosched.cluster.client" in found
     found -= {"cosched.observe", "cosched.observe.table_columns"}
     assert heavy(found, HEAVY | DEFINITIONS | SENDING) == set()
+
+
+def test_queue_beside_a_resting_domain_imports_nothing_heavy(home):
+    folder, environ = home
+    paths = DomainPaths(folder / "run")
+    paths.directory.mkdir(parents=True)
+    paths.config.write_text('name = "private"\n[nodes]\nhere = "127.0.0.1:2"\n')
+    JobStore(paths.store, ("here",)).close()
+    words = ("queue", "--run-dir", str(paths.run_dir))
+    found = modules_of("cosched.cli.main", *words, environ=environ)
+    assert "cosched.cluster.up.resting" in found
+    found -= {"cosched.observe", "cosched.observe.table_columns"}
+    assert heavy(found, HEAVY - {"sqlite3", "tomli", "tomllib"}) == set()
 
 
 def test_cosched_run_imports_nothing_heavy(home):

@@ -256,6 +256,37 @@ def test_runs_of_one_job_name_are_separate():
     assert Counter(map(tuple, found)) == {("n1", "n2"): 2, ("n2",): 1, ("n3",): 1}
 
 
+def _ranks(ranks, begin_s, command_s=-1, **changes):
+    """The record of ranks that are on a node for 1 s. command_s: when the command was
+    given."""
+    began = BEGAN + round(begin_s * NS_PER_S)
+    return record(
+        ranks=ranks, began_wall_ns=began, ended_wall_ns=began + NS_PER_S, response_s=1.0,
+        scheduled_s=1.0, unscheduled_s=0.0, began_after_s=begin_s - command_s, **changes,
+    )  # fmt: skip
+
+
+def test_ranks_that_begin_when_others_have_ended_are_one_run():
+    (run,) = runs([_ranks((1,), 2), _ranks((0,), 0, -1.0001)])
+    found = summary(run)
+    assert (found.nodes, found.tasks, found.began_after_s) == (("n1",), 2, 1.0001)
+    assert (found.response_s, found.scheduled_s, found.alone_s) == (3.0, 2.0, 2.0)
+    assert found.together == 1.0
+    assert len(runs([_ranks((0,), 0), _ranks((1,), 2, node="n2")])) == 1
+
+
+def test_ranks_of_another_command_are_another_run():
+    for other in (
+        _ranks((1,), 2, 1.9),  # the user gave the command again
+        _ranks((0,), 2),  # the domain started the job again
+        _ranks((1,), 2, job="0.b"),
+        record(ranks=(1,), began_wall_ns=BEGAN + 2 * NS_PER_S),
+    ):
+        assert len(runs([_ranks((0,), 0), other])) == 2
+    again = [_ranks((0,), 0), _ranks((0,), 2), _ranks((1,), 4)]
+    assert [len(run) for run in runs(again)] == [1, 2]
+
+
 def test_nodes_of_a_malleable_job_come_and_go_in_one_run():
     """Its ranks are in several worlds, node n2 comes twice, and n3 when n1 has gone."""
 

@@ -60,7 +60,7 @@ class WaitAnswers:
             return cause.short
         needs, up = self._needs(record), self._up
         if needs > up:
-            return f"needs {counted(needs, 'node')}, {up} in service"
+            return f"needs {counted(needs, 'node')}, {up or 'none'} in service"
         text, before = self._rooms.needs(record, needs), self._before(record)
         return (
             f"{before} before; {text}" if before else f"{text}, {self._rooms.free(record)}"
@@ -74,6 +74,8 @@ class WaitAnswers:
         needs, up = self._needs(record), self._up
         line = f"waits: {self._rooms.line(record, needs)}"
         if needs > up:
+            if not up:
+                return f"{line}; no node is in service: see cosched cluster status"
             return f"{line}; only {counted(up, 'node is', 'nodes are')} in service"
         before = self._before(record)
         if before:

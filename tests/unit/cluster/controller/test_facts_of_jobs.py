@@ -179,6 +179,21 @@ def test_reasons_are_short_and_those_of_why(store):
     asyncio.run(scenario())
 
 
+def test_job_without_a_node_in_service_is_explained(store):
+    async def scenario():
+        controller = Controller(store)
+        controller.join("n0")
+        controller.recovery.resolve()
+        controller.members.by_name["n0"].state = NodeState.LOST
+        controller.jobs.node_lost(controller.members.by_name["n0"])
+        number = controller.submit()
+        found = (await controller.ask(do="job", job=number))["ok"]
+        assert found["reason"] == "needs 1 node, none in service"
+        assert found["why"].endswith("; no node is in service: see cosched cluster status")
+
+    asyncio.run(scenario())
+
+
 def test_reasons_of_a_long_queue_are_found_once_for_all(store, monkeypatch):
     async def scenario():
         controller = Controller(store)

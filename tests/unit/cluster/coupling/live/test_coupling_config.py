@@ -110,8 +110,16 @@ def test_keygen_makes_the_keys_of_members_and_of_the_domain(tmp_path):
     paths = DomainPaths(tmp_path)
     paths.directory.mkdir()
     paths.config.write_text(write_config(parse_config(document())))
-    done = CliRunner().invoke(cosched, ["cluster", "keygen", "--run-dir", str(tmp_path)])
-    assert done.exit_code == 0, done.output
+    words = ["cluster", "keygen", "--run-dir", str(tmp_path)]
+    done = CliRunner().invoke(cosched, words)
+    assert done.output.splitlines() == [
+        f"made 2 pairs of keys in {paths.keys}",
+        f"made 1 pair of keys in {paths.peers}",
+    ]
+    assert CliRunner().invoke(cosched, words).output.splitlines() == [
+        f"each member has its keys in {folder} already"
+        for folder in (paths.keys, paths.peers)
+    ]
     assert load_config(paths.config) == parse_config(document())
     assert (paths.peers / "intrepid.public").exists()
     assert (paths.keys / "n1.secret").exists()
