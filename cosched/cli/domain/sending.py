@@ -78,12 +78,13 @@ class Sending:
             return client.job(number)
 
     def sender(self) -> Callable[[], int]:
-        """Prepares the job; returns a function that submits it."""
+        """Prepares the job; returns a function that submits it. A private domain may have
+        ended meanwhile, because it had no job while a shim was built."""
         with self._connect_or_start() as client:
             submission = self._prepare(client)
 
         def submit() -> int:
-            with self.connect() as client:
+            with self._connect_or_start() as client:
                 return client.submit(submission)
 
         return submit

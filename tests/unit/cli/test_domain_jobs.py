@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from click.testing import CliRunner
 
 from cosched import Client, Job
 from cosched.cli import connection
+from cosched.cli.domain.sending import Sending
 from cosched.cli.entry import run_cli
 from cosched.cli.jobs.elsewhere import way_to
 from cosched.cli.main import cosched
@@ -239,6 +241,26 @@ def test_refusal_of_the_domain_is_one_line(desk, capsys):
     assert (
         capsys.readouterr().err == "cosched: infeasible: needs 9 nodes, the domain has 2\n"
     )
+
+
+def test_a_private_domain_that_ended_before_the_job_was_sent_starts_again(monkeypatch):
+    for variable in ("COSCHED_NODE", "COSCHED_DOMAIN_JOB"):
+        monkeypatch.delenv(variable, raising=False)
+    started = []
+
+    def start(run_dir, node):
+        started.append(FakeDesk(run_dir))
+
+    monkeypatch.setattr("cosched.cluster.up.private.start_private", start)
+    with tempfile.TemporaryDirectory(prefix="cosched-t-") as name:
+        run_dir = Path(name)
+        sending = Sending(Job(["true"], mpi="none", shim=False), run_dir)
+        submit = sending.sender()
+        started[0].close()
+        shutil.rmtree(run_dir / "domain")
+        assert submit() == 1
+        started[1].close()
+    assert [len(each.submissions) for each in started] == [0, 1]
 
 
 def test_no_domain_is_one_line(tmp_path, capsys):
