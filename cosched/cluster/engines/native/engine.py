@@ -49,7 +49,8 @@ from cosched.cluster.paths import DomainPaths
 from cosched.cluster.record import State
 from cosched.cluster.store import JobStore
 from cosched.cluster.user_socket import Person
-from cosched.config.domain import MALLEABLE, RIGID, DomainConfig, load_config
+from cosched.config.domain import DomainConfig, load_config
+from cosched.config.queue import MALLEABLE, RIGID
 from cosched.core.cluster.numbering import Numbering
 from cosched.core.complaints import Complaints
 from cosched.core.config.tables import reload

@@ -30,7 +30,8 @@ from cosched.cluster.messages import (
 )
 from cosched.cluster.record import Record, State
 from cosched.cluster.size_messages import Admitted, Dismiss
-from cosched.config.domain import MALLEABLE, DomainConfig
+from cosched.config.domain import DomainConfig
+from cosched.config.queue import MALLEABLE
 from cosched.core.bounds import JOB_MOST
 from cosched.core.cluster.coupling.mate_messages import Addresses
 from cosched.core.cluster.queue.nodes import Intervals, count, numbers

@@ -11,7 +11,8 @@ from cosched.cluster.messages import Chunk, Failure
 from cosched.cluster.output_names import expand
 from cosched.cluster.record import Record, State
 from cosched.cluster.user_requests import JOB_VARIABLE
-from cosched.config.domain import CPU, QueueSettings, StartupSettings
+from cosched.config.domain import StartupSettings
+from cosched.config.queue import CPU, QueueSettings
 from cosched.core.arrays import parse_array
 from cosched.core.cluster.coupling.mate_messages import Addresses
 from cosched.core.cluster.queue.nodes import Intervals
