@@ -35,7 +35,7 @@ from cosched.config.queue import MALLEABLE
 from cosched.core.bounds import JOB_MOST
 from cosched.core.cluster.coupling.mate_messages import Addresses
 from cosched.core.cluster.queue.nodes import Intervals, count, numbers
-from cosched.core.cluster.queue.queue_events import Why
+from cosched.core.cluster.queue.queue_commands import Why
 from cosched.core.errors import CoschedError, must_succeed
 from cosched.core.units import NS_PER_S
 
