@@ -32,7 +32,8 @@ from cosched.cluster.up.domain import (
 )
 from cosched.cluster.up.nodes import DomainNode
 from cosched.config.coupling import CouplingTable
-from cosched.config.domain import DomainConfig, LifeSettings, QueueSettings
+from cosched.config.domain import DomainConfig, LifeSettings
+from cosched.config.queue import QueueSettings
 from cosched.config.slurm import load_coupled
 from cosched.core.cluster.coupling.snapshot import unpack
 from cosched.core.config.tables import read

@@ -12,7 +12,8 @@ from cosched.bench.run.interrupts import interruptible
 from cosched.cli.cluster.site import lab_nodes
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.up.domain import start_domain, stop_domain, write_domain
-from cosched.config.domain import PORT, DomainConfig, QueueSettings, SecuritySettings
+from cosched.config.domain import PORT, DomainConfig, SecuritySettings
+from cosched.config.queue import QueueSettings
 from cosched.config.symbiosis import SymbiosisSettings
 from cosched.lab import life
 from cosched.lab.lab import Lab

@@ -25,7 +25,8 @@ from cosched.core.cluster.queue.job import Job
 from cosched.core.cluster.queue.machine import QueueMachine
 from cosched.core.cluster.queue.places.ledger import Ledger
 from cosched.core.cluster.queue.policies import POLICIES
-from cosched.core.cluster.queue.queue_events import JobEnded, JobSubmitted, StartJob, Ticked
+from cosched.core.cluster.queue.queue_commands import StartJob
+from cosched.core.cluster.queue.queue_events import JobEnded, JobSubmitted, Ticked
 from cosched.tables import table
 
 _NODES = 8

@@ -22,7 +22,7 @@ from benchmarks.experiment import Bench, above_zero, positive
 from benchmarks.mpi import PROGRAMS, find
 from cosched import Client, Job
 from cosched.cluster.answers import JobInfo
-from cosched.config.domain import QueueSettings
+from cosched.config.queue import QueueSettings
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 from cosched.tables import table

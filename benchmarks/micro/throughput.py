@@ -24,7 +24,7 @@ from benchmarks.domain_lab import crowded_domain
 from benchmarks.experiment import Bench, above_zero, counted_steps, positive
 from cosched.cluster.client import Client
 from cosched.cluster.submission import make_submission
-from cosched.config.domain import QueueSettings
+from cosched.config.queue import QueueSettings
 from cosched.core.errors import CoschedError
 from cosched.lab.lab import Lab
 from cosched.tables import table

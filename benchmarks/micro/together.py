@@ -24,7 +24,7 @@ from benchmarks.domain_lab import domain, new_lab
 from benchmarks.experiment import Bench, counted_steps, positive
 from benchmarks.mpi import build, find
 from cosched.bench.workload.file import JobInstance, Workload, load_workload
-from cosched.config.domain import QueueSettings
+from cosched.config.queue import QueueSettings
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 from cosched.jobs.client import Client

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import zmq
 
 from cosched.core.units import NS_PER_MS, NS_PER_S, NS_PER_US
-from cosched.service.pacing import LONG_REST, MALFORMED_TIMES, Allowance
+from cosched.service.allowance import LONG_REST, MALFORMED_TIMES, Allowance
 
 #: Messages that are taken before other work of the loop.
 _AT_A_TIME = 64

@@ -22,8 +22,8 @@ from cosched.core.errors import StateLost
 from cosched.core.names import CONTROLLER
 from cosched.core.units import NS_PER_MS, NS_PER_S
 from cosched.linux.identity import peer_ids
+from cosched.service.allowance import LONG_REST, Allowance
 from cosched.service.door import Door
-from cosched.service.pacing import LONG_REST, Allowance
 
 #: Connections of one user at a time.
 CONNECTIONS_PER_USER = 1024

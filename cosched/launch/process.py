@@ -29,7 +29,8 @@ from collections.abc import Mapping, Sequence
 from cosched.core.errors import CoschedError
 from cosched.linux.processes.signals import send
 
-LINGER_S = 3.0
+#: How long ranks may take to end after their launcher.
+RANKS_LINGER_S = 3.0
 TERM_S = 2.0
 KILL_S = 5.0
 
@@ -181,7 +182,7 @@ class _Run:
             signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTSTP])
 
     def _end_the_rest(self, *, killed: bool) -> None:
-        if self._gone_within(0.0 if killed else LINGER_S):
+        if self._gone_within(0.0 if killed else RANKS_LINGER_S):
             return
         self._terminate_rest()
         if self._gone_within(TERM_S):

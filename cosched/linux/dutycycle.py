@@ -11,8 +11,8 @@ All other jobs run freely under the kernel.
     strict         the scheduled job is stopped during the pulse, so the pulsed job has its
                    CPUs alone: "100% for a very short time"
 
-Each unscheduled job gets one pulse in ``CYCLE_NS``, about 1% in both modes. The pulses are
-spread evenly over the cycle. A switch ends a running pulse. A frozen job is stopped and
+Each unscheduled job gets one pulse in ``DUTY_CYCLE_NS``, about 1% in both modes. The pulses
+are spread evenly over the cycle. A switch ends a running pulse. A frozen job is stopped and
 gets no pulse until it is thawed.
 
 Invariants. A signal goes through a pidfd, so it can reach only the process that was added.
@@ -35,13 +35,13 @@ from dataclasses import dataclass, field
 
 from cosched.core.errors import CoschedError
 from cosched.core.node.groups import is_waiting_share
+from cosched.core.node.periods import DUTY_CYCLE_NS
 from cosched.linux import pidfd, proc
 from cosched.linux.classes import ClassLocation, Way, check_key, check_mode, unknown_class
 from cosched.linux.processes.signals import Delivery, send_by_pidfd
 
 log = logging.getLogger(__name__)
 
-CYCLE_NS = 200_000_000
 # Strict: the job is alone on the CPU and runs at once. Proportional: a shorter pulse than a
 # tick of 4 ms (250 Hz) might give a competing task no CPU time.
 PULSE_NS = {"strict": 2_000_000, "proportional": 4_000_000}
@@ -91,7 +91,7 @@ class DutyCycle:
 
     def __init__(self, mode: str) -> None:
         self.mode = check_mode(mode)
-        self.pulse_period_ns: int | None = CYCLE_NS
+        self.pulse_period_ns: int | None = DUTY_CYCLE_NS
         self._jobs: dict[str, _Job] = {}
         self._percents: dict[str, int] = {}
         self._waiting: list[str] = []
@@ -207,7 +207,7 @@ class DutyCycle:
             self.pulse_period_ns = PULSE_NS[self.mode]
         else:
             turns = max(1, len(self._waiting))
-            gap = CYCLE_NS // turns - PULSE_NS[self.mode]
+            gap = DUTY_CYCLE_NS // turns - PULSE_NS[self.mode]
             self.pulse_period_ns = max(gap, PULSE_NS[self.mode])
 
     def _may_run(self, job: str) -> bool:

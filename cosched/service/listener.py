@@ -20,9 +20,10 @@ from cosched.core.complaints import Complaints
 from cosched.core.units import NS_PER_MS
 from cosched.linux import pidfd, proc
 from cosched.linux.identity import peer_ids
+from cosched.service.allowance import Allowance
 from cosched.service.door import Door
 from cosched.service.loop import Loop
-from cosched.service.pacing import Allowance, Pacer
+from cosched.service.pacing import Pacer
 
 BACKLOG = 512
 #: How long no connection is accepted after the descriptors ran out.

@@ -15,7 +15,7 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 from prometheus_client import CollectorRegistry, make_wsgi_app
 
 from cosched.core.units import NS_PER_MS, NS_PER_S
-from cosched.service.pacing import LONG_REST, Allowance
+from cosched.service.allowance import LONG_REST, Allowance
 
 #: A silent connection ends after this time.
 REQUEST_TIMEOUT_S = 10

@@ -35,7 +35,7 @@ from mpi_shim.wrapper.messages.matched import CONSTANTS, Message
 from mpi_shim.wrapper.requests.request import REQUEST_NULL, Grequest, Prequest, Request
 from mpi_shim.wrapper.status.rules import NO_LIMIT_MS
 from mpi_shim.wrapper.status.shadow import shadow
-from mpi_shim.wrapper.status.together import Together
+from mpi_shim.wrapper.status.together import FAREWELL_MS, Together
 from mpi_shim.wrapper.task.environment import Environment
 from mpi_shim.wrapper.task.link import task
 from mpi_shim.wrapper.windows import FILE_NULL, WIN_NULL, File, Win
@@ -137,11 +137,6 @@ def _document(cls: type) -> None:
                 if theirs.__module__ == mpi.__name__ and name in vars(theirs):
                     function.__doc__ = f"{getattr(theirs, name).__doc__}\n\n{added}"
                     break
-
-
-# How long a task that may have failed waits for the others before it ends: mpi4py.run calls
-# MPI_Abort for such a job, but only after this.
-FAREWELL_MS = 2000
 
 
 def _leave_with_mpi(together: Together) -> None:

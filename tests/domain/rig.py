@@ -12,7 +12,8 @@ from cosched.cluster.client import Client, NoDomain
 from cosched.cluster.keys import make_keys
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.submission import make_submission
-from cosched.config.domain import DomainConfig, LifeSettings, QueueSettings, write_config
+from cosched.config.domain import DomainConfig, LifeSettings, write_config
+from cosched.config.queue import QueueSettings
 from cosched.core.names import CONTROLLER
 from cosched.core.units import NS_PER_S
 from tests.tools.commands import Daemon

@@ -33,12 +33,8 @@ from pathlib import Path
 
 from cosched import Client, Job
 from cosched.cluster.client import ANSWER_WITHIN_S, NoDomain, Patience
-from cosched.config.domain import (
-    ChangeSettings,
-    LifeSettings,
-    QueueSettings,
-    SecuritySettings,
-)
+from cosched.config.domain import LifeSettings, SecuritySettings
+from cosched.config.queue import ChangeSettings, QueueSettings
 from cosched.core.errors import CoschedError
 from cosched.core.names import CONTROLLER
 from cosched.core.units import NS_PER_S

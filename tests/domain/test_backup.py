@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cosched.cli.cluster.backup import Backup, Restore
-from cosched.config.domain import QueueSettings
+from cosched.config.queue import QueueSettings
 from cosched.core.errors import CoschedError
 from cosched.core.names import CONTROLLER
 from cosched.core.units import NS_PER_S

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cosched.config.domain import QueueSettings
+from cosched.config.queue import QueueSettings
 from cosched.core.units import NS_PER_S
 from tests.domain.user import User
 

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from cosched.config.domain import QueueSettings
+from cosched.config.queue import QueueSettings
 from cosched.core.units import NS_PER_S
 from tests.tools.chains import build_chains
 

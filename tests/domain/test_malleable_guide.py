@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from cosched.config.domain import ChangeSettings, QueueSettings
+from cosched.config.queue import ChangeSettings, QueueSettings
 from cosched.core.units import NS_PER_S
 from tests.places import ROOT
 

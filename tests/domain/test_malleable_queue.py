@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.mpi import PROGRAMS
 from cosched import Client, Job
-from cosched.config.domain import ChangeSettings, QueueSettings
+from cosched.config.queue import ChangeSettings, QueueSettings
 from cosched.core.units import NS_PER_S
 from tests.domain.rig import PATIENT
 from tests.places import ROOT

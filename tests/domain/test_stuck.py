@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from cosched.config.domain import QueueSettings
+from cosched.config.queue import QueueSettings
 from cosched.core.cluster.startup.ends import end_limit_s
 from cosched.core.units import NS_PER_S
 from tests.tools.holding import hold

@@ -12,12 +12,8 @@ import time
 import pytest
 
 from benchmarks.mpi import PROGRAMS
-from cosched.config.domain import (
-    ChangeSettings,
-    DomainConfig,
-    QueueSettings,
-    write_config,
-)
+from cosched.config.domain import DomainConfig, write_config
+from cosched.config.queue import ChangeSettings, QueueSettings
 from cosched.core.units import NS_PER_S
 from cosched.linux import proc
 from tests.tools.malleable_agents import compiled, run_without_agents

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cosched import Client
-from cosched.config.domain import ChangeSettings, QueueSettings
+from cosched.config.queue import ChangeSettings, QueueSettings
 from cosched.core.units import NS_PER_S
 from cosched.linux import proc
 from tests.domain.test_malleable_queue import Domain

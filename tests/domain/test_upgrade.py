@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 
 from cosched.cluster.paths import DomainPaths
-from cosched.config.domain import QueueSettings
+from cosched.config.queue import QueueSettings
 from cosched.core.units import NS_PER_S
 from cosched.jobs.client import Client
 from cosched.jobs.job import Job

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from cosched.config.domain import ChangeSettings, QueueSettings
+from cosched.config.queue import ChangeSettings, QueueSettings
 from cosched.core.cluster.queue.sizes.execution import AdaptationCost
 from cosched.core.cluster.queue.sizes.malleable_job import MalleableJob
 from cosched.core.units import NS_PER_S

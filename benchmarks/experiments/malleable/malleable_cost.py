@@ -35,7 +35,7 @@ from benchmarks.experiments.malleable.measured_job import (
 )
 from benchmarks.mpi import find
 from cosched.bench.measure.speed import SpeedProbe, whole_cores
-from cosched.config.domain import QueueSettings
+from cosched.config.queue import QueueSettings
 from cosched.lab.life import usable_siblings
 from cosched.tables import markdown
 

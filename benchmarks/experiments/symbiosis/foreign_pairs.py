@@ -30,7 +30,7 @@ from benchmarks.domain_lab import domain_on_halves
 from benchmarks.experiment import Bench, counted_steps, positive
 from benchmarks.mpi import find
 from cosched import Client, Job
-from cosched.config.domain import QueueSettings
+from cosched.config.queue import QueueSettings
 from cosched.config.symbiosis import SymbiosisSettings
 from cosched.core.errors import CoschedError
 from cosched.lab import life

@@ -42,7 +42,7 @@ from benchmarks.experiments.symbiosis.limited_jobs import (
 from benchmarks.mpi import find
 from cosched import Client, Job
 from cosched.cluster.answers import JobInfo, PairInfo
-from cosched.config.domain import QueueSettings
+from cosched.config.queue import QueueSettings
 from cosched.config.symbiosis import SymbiosisSettings
 from cosched.core.cluster.queue.halves.placement import ALL
 from cosched.core.errors import CoschedError

@@ -28,13 +28,11 @@ from cosched.cluster.up.domain import stop_domain
 from cosched.config.domain import (
     LEAST_UID,
     PORT,
-    SIZES,
-    UNITS,
     DomainConfig,
-    QueueSettings,
     SecuritySettings,
     load_config,
 )
+from cosched.config.queue import SIZES, UNITS, QueueSettings
 from cosched.config.slurm import is_coupled, load_coupled
 from cosched.config.symbiosis import PARTS_MOST, UNDIVIDED, SymbiosisSettings
 from cosched.core.cluster.growth import Bounds

@@ -17,7 +17,7 @@ from cosched.core.decoding import JsonDecoder, Malformed
 from cosched.core.errors import CoschedError
 from cosched.core.task_rights import ROOT
 from cosched.core.units import NS_PER_MS, NS_PER_S
-from cosched.service.pacing import MALFORMED_TIMES, Allowance
+from cosched.service.allowance import MALFORMED_TIMES, Allowance
 
 #: Work for one user that may come at once, before the user's requests are paced.
 BURST_NS = 5 * NS_PER_S

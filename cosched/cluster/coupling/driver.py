@@ -13,7 +13,8 @@ from cosched.cluster.coupling.clock import DomainClock
 from cosched.cluster.coupling.pairs import Pairs
 from cosched.core.cluster.coupling.engine_messages import Received, Send
 from cosched.core.cluster.coupling.mate_messages import AnyMessage
-from cosched.core.cluster.queue.queue_events import Machine, Ticked, WakeAt
+from cosched.core.cluster.queue.queue_commands import WakeAt
+from cosched.core.cluster.queue.queue_events import Machine, Ticked
 from cosched.core.errors import CoschedError, StateLost, changing, must_succeed
 from cosched.core.units import NS_PER_S
 

@@ -39,7 +39,7 @@ from cosched.core.cluster.coupling.mate_messages import (
 )
 from cosched.core.cluster.coupling.state import GroupJob, Stage
 from cosched.core.cluster.coupling.why import Moment, reason, sentence
-from cosched.core.cluster.queue.queue_events import EndJob, StartJob, WakeAt
+from cosched.core.cluster.queue.queue_commands import EndJob, StartJob, WakeAt
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 

@@ -25,7 +25,8 @@ from cosched.cluster.up.domain import (
 from cosched.cluster.up.members import start_agent, start_controller
 from cosched.cluster.up.nodes import LOOPBACK, DomainNode, local_nodes
 from cosched.cluster.up.resting import PRIVATE
-from cosched.config.domain import CPU, DomainConfig, QueueSettings, load_config
+from cosched.config.domain import DomainConfig, load_config
+from cosched.config.queue import CPU, QueueSettings
 from cosched.config.slurm import is_coupled
 from cosched.core.decoding import host_of
 from cosched.core.errors import CoschedError

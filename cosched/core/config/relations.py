@@ -12,16 +12,9 @@ from typing import NamedTuple
 
 from cosched.core.config.mistakes import Problem
 from cosched.core.config.values import Config, Origin, Source
+from cosched.core.node.periods import DUTY_CYCLE_NS, QUOTA_PERIOD_NS, SETTLED_NS
 from cosched.core.node.settings import LEAST_SHARE, USUAL
-from cosched.core.units import NS_PER_MS, format_duration
-
-#: After this time a switch has taken effect on both nodes, and messages are trapped. See
-#: cosched.linux.native.kick; an unscheduled task sleeps a millisecond between two tests.
-SETTLED_NS = 20 * NS_PER_MS
-#: The period of the kernel's quotas, cosched.linux.cgroups.shares.
-QUOTA_PERIOD_NS = 100 * NS_PER_MS
-#: How often the duty cycle lets an unscheduled job run, cosched.linux.dutycycle.
-DUTY_CYCLE_NS = 200 * NS_PER_MS
+from cosched.core.units import format_duration
 
 
 class Clash(NamedTuple):

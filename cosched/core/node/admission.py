@@ -26,8 +26,8 @@ from msgspec import Struct
 
 from cosched.core.units import format_bytes
 
-#: The node is under pressure if tasks waited for memory in this part of the last 10 s.
-PRESSURE_PERCENT = 20.0
+#: Jobs wait to begin if tasks waited for memory in this part of the last 10 s.
+WAIT_PRESSURE_PERCENT = 20.0
 
 
 class Verdict(str, Enum):
@@ -124,7 +124,7 @@ def _judge_one(
         return Decision(job, Verdict.WAITS, f"memory: {first.job} came first and waits")
     if not inside:
         return Decision(job, Verdict.ADMITTED, "")
-    if node.pressure_percent >= PRESSURE_PERCENT:
+    if node.pressure_percent >= WAIT_PRESSURE_PERCENT:
         return Decision(
             job, Verdict.WAITS, f"memory: pressure {node.pressure_percent:.0f}%"
         )

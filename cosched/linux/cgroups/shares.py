@@ -31,12 +31,14 @@ from collections.abc import Hashable, Mapping
 from typing import NamedTuple, TypeVar
 
 from cosched.core.node.groups import is_waiting_share
+from cosched.core.node.periods import QUOTA_PERIOD_NS
+from cosched.core.units import NS_PER_US
 
 Key = TypeVar("Key", bound=Hashable)
 
 #: Of a CPU, in percent, for a class with 0%.
 IDLE_PERCENT = 0.1
-PERIOD_US = 100_000
+PERIOD_US = QUOTA_PERIOD_NS // NS_PER_US
 QUOTA_MIN_US = 1_000
 UNLIMITED_US = 1 << 62
 """Stands for "no quota" and compares greater than every quota."""

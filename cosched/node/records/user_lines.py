@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 
 from cosched.core.units import NS_PER_S
-from cosched.service.pacing import REST, Allowance
+from cosched.service.allowance import REST, Allowance
 
 #: About so many lines of a user may come at once.
 AT_ONCE = 100

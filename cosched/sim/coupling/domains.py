@@ -34,12 +34,8 @@ from cosched.core.cluster.coupling.mate_messages import (
     Question,
 )
 from cosched.core.cluster.coupling.queue import Command, CoupledQueue, Event, PrepareOn
-from cosched.core.cluster.queue.queue_events import (
-    EndJob,
-    JobFailedToStart,
-    StartJob,
-    WakeAt,
-)
+from cosched.core.cluster.queue.queue_commands import EndJob, StartJob, WakeAt
+from cosched.core.cluster.queue.queue_events import JobFailedToStart
 from cosched.sim.logs.workload import Estimates, Workload
 from cosched.sim.queue.domain import Domain
 from cosched.sim.virtual_time import END, NEVER, VirtualTime

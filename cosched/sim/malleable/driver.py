@@ -27,17 +27,19 @@ from cosched.core.cluster.queue.plans.exchange import SizeCounts
 from cosched.core.cluster.queue.plans.malleable import Malleable
 from cosched.core.cluster.queue.plans.planner import Planner
 from cosched.core.cluster.queue.policies import Policy
-from cosched.core.cluster.queue.queue_events import (
+from cosched.core.cluster.queue.queue_commands import (
     ContinueJob,
+    ResizeJob,
+    StartJob,
+    SuspendJob,
+)
+from cosched.core.cluster.queue.queue_events import (
     Event,
     JobContinued,
     JobEnded,
     JobSubmitted,
     JobSuspended,
     ResizeDone,
-    ResizeJob,
-    StartJob,
-    SuspendJob,
     Ticked,
 )
 from cosched.core.cluster.queue.sizes.execution import FREE, AdaptationCost, linear

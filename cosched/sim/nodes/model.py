@@ -22,8 +22,8 @@ from math import isqrt
 import numpy as np
 import numpy.typing as npt
 
-from cosched.core.config.relations import QUOTA_PERIOD_NS
 from cosched.core.errors import CoschedError
+from cosched.core.node.periods import QUOTA_PERIOD_NS
 from cosched.core.units import NS_PER_MS, NS_PER_S, NS_PER_US
 
 #: Grains of a wavefront's sweep.

@@ -10,14 +10,8 @@ from array import array
 from typing import Any
 
 from cosched.core.cluster.queue.nodes import Intervals
-from cosched.core.cluster.queue.queue_events import (
-    JobEnded,
-    JobSubmitted,
-    Machine,
-    StartJob,
-    Ticked,
-    WakeAt,
-)
+from cosched.core.cluster.queue.queue_commands import StartJob, WakeAt
+from cosched.core.cluster.queue.queue_events import JobEnded, JobSubmitted, Machine, Ticked
 from cosched.sim.logs.workload import Estimates, Workload
 from cosched.sim.virtual_time import END, NEVER, Decisions, VirtualTime, submit_in_order
 

@@ -17,7 +17,8 @@ from cosched.core.cluster.queue.machine import QueueMachine
 from cosched.core.cluster.queue.places.rows import Rows
 from cosched.core.cluster.queue.places.sharing import bits, to_bits
 from cosched.core.cluster.queue.policies import POLICIES
-from cosched.core.cluster.queue.queue_events import JobEnded, JobSubmitted, StartJob
+from cosched.core.cluster.queue.queue_commands import StartJob
+from cosched.core.cluster.queue.queue_events import JobEnded, JobSubmitted
 from cosched.core.expectation import Likeness, PastRun, expect
 from cosched.core.node.knowledge import Ended, Expectation, Knowledge
 from cosched.core.node.settings import Settings

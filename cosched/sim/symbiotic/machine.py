@@ -23,13 +23,13 @@ from cosched.core.cluster.queue.halves.sharing_job import SharingJob
 from cosched.core.cluster.queue.job import Job
 from cosched.core.cluster.queue.machine import QueueMachine
 from cosched.core.cluster.queue.policies import Policy
+from cosched.core.cluster.queue.queue_commands import StartJob
 from cosched.core.cluster.queue.queue_events import (
     Event,
     JobCancelled,
     JobEnded,
     JobSubmitted,
     SpeedObserved,
-    StartJob,
     Ticked,
 )
 from cosched.core.symbiosis.labels import LabelRecord

@@ -19,6 +19,9 @@ from mpi_shim.wrapper.task.link import Task, say, warn
 
 #: How long a rank waits for the others to join.
 PATIENCE_MS: int = lib.cosched_join_patience_ms(0)
+#: How long a rank that may have failed waits for the others before it ends: mpi4py.run
+#: calls MPI_Abort for such a job, but only after this.
+FAREWELL_MS = 2000
 
 _INT_BYTES = ffi.sizeof("int32_t")
 

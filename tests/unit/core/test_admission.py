@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from cosched.core.errors import CoschedError
 from cosched.core.node.admission import (
-    PRESSURE_PERCENT,
+    WAIT_PRESSURE_PERCENT,
     Candidate,
     Decision,
     Need,
@@ -88,7 +88,7 @@ def test_too_large_job_is_refused_and_delays_no_other():
 
 
 def test_newcomers_wait_under_memory_pressure():
-    pressed = node(pressure=PRESSURE_PERCENT)
+    pressed = node(pressure=WAIT_PRESSURE_PERCENT)
     (decision,) = judge(pressed, [need(1)], [candidate("a", 1)], 0)
     assert decision == Decision("a", Verdict.WAITS, "memory: pressure 20%")
 

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from cosched.bench.simulate.models import Calibration
 from cosched.bench.workload.file import Workload
 from cosched.config.coupling import CouplingTable
-from cosched.config.domain import DomainConfig, QueueSettings
+from cosched.config.domain import DomainConfig
+from cosched.config.queue import QueueSettings
 from cosched.config.slurm import SlurmDomain
 from cosched.core.config.kinds import duration, whole
 from cosched.core.config.mistakes import Invalid

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from cosched.core.errors import CoschedError
 from cosched.core.expectation import Prediction
 from cosched.launch.environment import (
     LAUNCHER,
+    RANK_VARIABLES,
     Part,
     carrier_for,
     default_job_name,
@@ -23,6 +25,7 @@ from cosched.launch.environment import (
     wait_policy,
 )
 from cosched.rundir.paths import check_job_name
+from tests.places import ROOT
 
 SHIM = Path("/cache/shim.so")
 
@@ -187,3 +190,10 @@ def test_waits_only_sets_no_job():
 )
 def test_name_on_nodes_is_found_by_the_name_that_the_user_gave(name, asked, is_run):
     assert is_run_of(name, asked) is is_run
+
+
+def test_launcher_and_shim_recognise_a_rank_by_the_same_variables():
+    text = (ROOT / "mpi_shim/interposer/launch.c").read_text()
+    (names,) = re.findall(r"\branks\[\] = \{([^}]*)\}", text)
+    assert tuple(re.findall(r'"(\w+)"', names)) == RANK_VARIABLES
+    assert re.findall(r'#define LAUNCHER "(\w+)"', text) == [LAUNCHER]

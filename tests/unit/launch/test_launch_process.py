@@ -19,7 +19,7 @@ PATIENCE_S = 20
 RUN = """
 import os, resource, sys
 from cosched.launch import process
-process.LINGER_S, process.TERM_S = LINGER_S, TERM_S
+process.RANKS_LINGER_S, process.TERM_S = RANKS_LINGER_S, TERM_S
 status = process.run_launcher(sys.argv[1:], os.environ)
 if "REPORT" in os.environ:
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -42,7 +42,7 @@ while True:
 
 def command(*argv, linger_s=0.2, term_s=0.2):
     """A process that runs ``argv`` and is impatient with what it leaves behind."""
-    settings = f"LINGER_S, TERM_S = {linger_s}, {term_s}\n"
+    settings = f"RANKS_LINGER_S, TERM_S = {linger_s}, {term_s}\n"
     return [sys.executable, "-c", settings + RUN, *argv]
 
 

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from cosched.core.errors import CoschedError
+from cosched.core.node.periods import DUTY_CYCLE_NS
 from cosched.linux import pidfd, proc
-from cosched.linux.dutycycle import CYCLE_NS, PULSE_NS, DutyCycle
+from cosched.linux.dutycycle import PULSE_NS, DutyCycle
 from cosched.linux.probe import attach, probe
 
 SHARED = frozenset({0})
@@ -120,7 +121,7 @@ def test_pulses_take_turns(spawn: Spawn, mode: str, seen: list[str]) -> None:
         elapsed += classes.pulse_period_ns
     assert found == seen
     # Three pulses of two waiting jobs: one and a half cycles.
-    assert elapsed == CYCLE_NS * 3 // 2
+    assert elapsed == DUTY_CYCLE_NS * 3 // 2
     classes.close()
 
 

@@ -49,9 +49,10 @@ from cosched.rundir.directories import (
 from cosched.rundir.lock import DaemonLock, hold_daemon, lock_holder
 from cosched.rundir.paths import NodePaths, check_job_name
 from cosched.service import listener
+from cosched.service.allowance import MALFORMED_TIMES, REST, Allowance
 from cosched.service.listener import hold_peer, peer_of
 from cosched.service.loop import Loop
-from cosched.service.pacing import MALFORMED_TIMES, REST, Allowance, Lane, Pacer
+from cosched.service.pacing import Lane, Pacer
 from cosched.shm.objects import SHM
 from cosched.shm.region import JobRegion, NodeRegion
 from tests.fakes import eventually

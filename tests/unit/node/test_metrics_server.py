@@ -8,8 +8,8 @@ import urllib.request
 from prometheus_client import CollectorRegistry, Gauge
 
 from cosched.service import metrics_server
+from cosched.service.allowance import LONG_REST
 from cosched.service.metrics_server import MetricsServer
-from cosched.service.pacing import LONG_REST
 from cosched.service.tcp import listen_at
 
 

@@ -36,8 +36,9 @@ from cosched.node.sockets.registration import RegistrationRefused, TaskHello, We
 from cosched.node.tasks.life import JobBells
 from cosched.node.tasks.registrar import USERS_JOBS, Terms
 from cosched.rundir.paths import NodePaths, job_key
+from cosched.service.allowance import REST
 from cosched.service.loop import Loop
-from cosched.service.pacing import BURST_NS, REST, Pacer
+from cosched.service.pacing import BURST_NS, Pacer
 from cosched.shm._native import lib
 from cosched.shm.values import Phase
 

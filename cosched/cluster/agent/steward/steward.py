@@ -73,7 +73,7 @@ from cosched.cluster.pmi.pmix import PmixService
 from cosched.cluster.pmi.service import Service
 from cosched.cluster.submission import FROM_CLIENT
 from cosched.core.cluster.coupling.mate_messages import Addresses
-from cosched.core.cluster.startup.ends import LINGER_S, WORK_S
+from cosched.core.cluster.startup.ends import DESCENDANTS_LINGER_S, WORK_S
 from cosched.core.cluster.startup.questions import Question
 from cosched.core.complaints import fault
 from cosched.core.decoding import printable
@@ -271,8 +271,8 @@ class Steward:
             self._killer.kill_group()
             self._signal(signal.SIGKILL)
         if self._over_at is not None and now >= self._over_at:
-            self._over_at = now + LINGER_S
-            if not self._killer.kill_all(LINGER_S):
+            self._over_at = now + DESCENDANTS_LINGER_S
+            if not self._killer.kill_all(DESCENDANTS_LINGER_S):
                 self._outputs.leave(self._tasks)  # those left may keep the pipes open
 
     def _read_agent(self) -> None:
@@ -389,7 +389,7 @@ class Steward:
                 os.write(self._ends_write, b"\0")
         if not self._alive and self._over_at is None:
             # Descendants of the tasks may hold their pipes open.
-            self._over_at = time.monotonic() + LINGER_S
+            self._over_at = time.monotonic() + DESCENDANTS_LINGER_S
 
     def _note_end(self, task: Task, status: int) -> None:
         task.status = status

@@ -15,7 +15,8 @@ from cosched.cluster.engines.native.queueing import Queueing
 from cosched.cluster.record import Record, State
 from cosched.cluster.submission import LIVE_MOST
 from cosched.core.arrays import parse_array
-from cosched.core.cluster.queue.queue_events import DropJobs, JobCancelled, LetIn
+from cosched.core.cluster.queue.queue_commands import DropJobs, LetIn
+from cosched.core.cluster.queue.queue_events import JobCancelled
 from cosched.core.errors import CoschedError
 
 

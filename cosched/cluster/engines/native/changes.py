@@ -33,12 +33,13 @@ from cosched.cluster.size_messages import (
     Resize,
     WithdrawChange,
 )
-from cosched.config.domain import MALLEABLE, RIGID, DomainConfig
+from cosched.config.domain import DomainConfig
+from cosched.config.queue import MALLEABLE, RIGID
 from cosched.core.cluster.queue.nodes import Intervals, in_order
+from cosched.core.cluster.queue.queue_commands import ResizeJob
 from cosched.core.cluster.queue.queue_events import (
     JobRecovered,
     ResizeDone,
-    ResizeJob,
     ResizeRefused,
     Sensed,
     SizeWanted,

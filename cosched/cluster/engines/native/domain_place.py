@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from cosched.config.domain import CPU, RIGID, DomainConfig
+from cosched.config.domain import DomainConfig
+from cosched.config.queue import CPU, RIGID
 from cosched.core.cluster.queue.halves.halves import Halves
 from cosched.core.cluster.queue.halves.learner import Learner
 from cosched.core.cluster.queue.halves.placement import placement_of

@@ -5,19 +5,17 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
-import msgspec
-
 from cosched.cluster.answers import ReloadInfo, reload_info
-from cosched.cluster.coupling.metrics import Figures, figures_alone
+from cosched.cluster.coupling.metrics import Figures
 from cosched.cluster.coupling.pairs import open_pairs
 from cosched.cluster.engines.interface import Answer
 from cosched.cluster.engines.native.answering import Answering
 from cosched.cluster.engines.native.changes import check_open_changes
+from cosched.cluster.engines.native.figures import figures_of
 from cosched.cluster.engines.native.jobs import Jobs
 from cosched.cluster.engines.native.membership import Membership
 from cosched.cluster.engines.native.node_entries import NodeEntries, NodeEntry, NodeState
@@ -25,9 +23,7 @@ from cosched.cluster.engines.native.node_requests import NodeRequests
 from cosched.cluster.engines.native.numbers import open_numbering
 from cosched.cluster.engines.native.recovery import Recovery
 from cosched.cluster.engines.native.requests import JobRequests
-from cosched.cluster.engines.native.size_answers import nodes_by_kind
 from cosched.cluster.engines.native.submitting import Submitting
-from cosched.cluster.engines.native.suspension_answers import suspended_jobs
 from cosched.cluster.inputs import Inputs
 from cosched.cluster.keys import KeyRing, load_keys
 from cosched.cluster.links import Links
@@ -46,10 +42,9 @@ from cosched.cluster.messages import (
     Welcome,
 )
 from cosched.cluster.paths import DomainPaths
-from cosched.cluster.record import State
 from cosched.cluster.store import JobStore
 from cosched.cluster.user_socket import Person
-from cosched.config.domain import MALLEABLE, RIGID, DomainConfig, load_config
+from cosched.config.domain import DomainConfig, load_config
 from cosched.core.cluster.numbering import Numbering
 from cosched.core.complaints import Complaints
 from cosched.core.config.tables import reload
@@ -209,29 +204,7 @@ class NativeEngine:
 
     def figures(self) -> Figures:
         """Returns the present figures for Prometheus."""
-        nodes = self._jobs.queue.place.in_service
-        found = figures_alone(nodes) if self.pairs is None else self.pairs.figures()
-        states = Counter(record.state.value for record in self._jobs.records.live.values())
-        jobs = {state.value: states[state.value] for state in State if not state.over}
-        found = msgspec.structs.replace(found, jobs=jobs)
-        if self._config.queue.size != RIGID:
-            suspensions = self._jobs.suspensions
-            found = msgspec.structs.replace(
-                found,
-                suspensions={
-                    "done": suspensions.suspended,
-                    "refused": suspensions.refused,
-                },
-                suspended=suspended_jobs(self._jobs.records.live.values()),
-            )
-        if self._config.queue.size != MALLEABLE:
-            return found
-        ended = self._store.changes_ended
-        return msgspec.structs.replace(
-            found,
-            size_changes={"done": ended[False], "refused": ended[True]},
-            job_nodes=nodes_by_kind(self._jobs.records.live.values()),
-        )
+        return figures_of(self._config.queue.size, self._jobs, self._store)
 
     async def _answer_agent(self, person: Person, body: bytes) -> bytes:
         """Returns the answer to a request that an agent has passed on."""

@@ -18,7 +18,6 @@ from cosched.cluster.engines.native.job_bounds import bounds_of
 from cosched.cluster.engines.native.jobs import Jobs
 from cosched.cluster.engines.native.node_entries import NodeEntries
 from cosched.cluster.engines.native.size_answers import tasks_now
-from cosched.cluster.engines.native.starts.start import expand
 from cosched.cluster.engines.native.suspension_answers import (
     suspension_fields,
     suspension_text,
@@ -26,6 +25,7 @@ from cosched.cluster.engines.native.suspension_answers import (
 from cosched.cluster.engines.native.time_answers import times_of
 from cosched.cluster.engines.native.wait_answers import WaitAnswers
 from cosched.cluster.job_texts import size_text
+from cosched.cluster.output_names import expand
 from cosched.cluster.record import Record, State
 from cosched.cluster.store import JobStore
 from cosched.core.cluster.queue.forecast import forecast

@@ -12,7 +12,7 @@ from cosched.cluster.engines.native.jobs import Jobs
 from cosched.cluster.job_texts import JobBounds
 from cosched.cluster.record import State
 from cosched.cluster.submission import LONGEST_NS, Submission
-from cosched.config.domain import MALLEABLE, RIGID
+from cosched.config.queue import MALLEABLE, RIGID
 from cosched.core.cluster.queue.queue_events import BoundsChanged
 from cosched.core.errors import CoschedError
 

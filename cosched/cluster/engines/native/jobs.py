@@ -36,27 +36,29 @@ from cosched.core.cluster.coupling.engine_messages import (
 from cosched.core.cluster.coupling.queue import Command, CoupledQueue, PrepareOn
 from cosched.core.cluster.queue.machine import QueueMachine
 from cosched.core.cluster.queue.nodes import from_numbers
-from cosched.core.cluster.queue.queue_events import (
+from cosched.core.cluster.queue.queue_commands import (
     ContinueJob,
     DropJobs,
     EndJob,
+    LetIn,
+    ResizeJob,
+    StartJob,
+    SuspendJob,
+    WithdrawResize,
+)
+from cosched.core.cluster.queue.queue_events import (
     HalvesLimited,
     JobCancelled,
     JobEnded,
     JobFailedToStart,
-    LetIn,
     NodesAdded,
     NodesDrained,
     NodesJoined,
     NodesLost,
     NodesRemoved,
     OutcomeKnown,
-    ResizeJob,
     SettingsChanged,
     SharingChanged,
-    StartJob,
-    SuspendJob,
-    WithdrawResize,
 )
 from cosched.core.errors import CoschedError
 

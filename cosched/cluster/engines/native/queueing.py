@@ -17,7 +17,7 @@ from cosched.cluster.engines.native.basics import Basics
 from cosched.cluster.engines.native.prerequisites import Prerequisites
 from cosched.cluster.record import Record, State
 from cosched.cluster.submission import MOST
-from cosched.config.domain import CPU, MALLEABLE, RIGID, QueueSettings
+from cosched.config.queue import CPU, MALLEABLE, RIGID, QueueSettings
 from cosched.core.bounds import UID_MOST
 from cosched.core.cluster.queue.halves.sharing_job import SharingJob, whole_nodes_job
 from cosched.core.cluster.queue.job import Job

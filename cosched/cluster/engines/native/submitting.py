@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from cosched.cluster.engines.native.jobs import CANCELLED, Jobs
 from cosched.cluster.engines.native.room_answers import rooms_of
 from cosched.cluster.record import Record, State
-from cosched.config.domain import RIGID
+from cosched.config.queue import RIGID
 from cosched.core.cluster.coupling.engine_messages import JobRefused
 from cosched.core.cluster.queue.queue_events import JobCancelled
 from cosched.core.counting import counted

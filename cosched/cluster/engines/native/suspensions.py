@@ -24,12 +24,11 @@ from cosched.cluster.suspend_messages import (
     TasksSuspended,
 )
 from cosched.core.bounds import NATURAL_MOST
+from cosched.core.cluster.queue.queue_commands import ContinueJob, SuspendJob
 from cosched.core.cluster.queue.queue_events import (
-    ContinueJob,
     JobContinued,
     JobRecovered,
     JobSuspended,
-    SuspendJob,
     SuspendRefused,
 )
 from cosched.core.decoding import parse_integer

@@ -28,7 +28,8 @@ from msgspec import Struct
 from cosched.core.cluster.coupling.groups import DomainName, Group
 from cosched.core.cluster.coupling.mate_messages import Addresses, AnyMessage
 from cosched.core.cluster.queue.job import JobId
-from cosched.core.cluster.queue.queue_events import Ticked, WakeAt
+from cosched.core.cluster.queue.queue_commands import WakeAt
+from cosched.core.cluster.queue.queue_events import Ticked
 
 
 class JobAnnounced(Struct, frozen=True):

@@ -52,28 +52,30 @@ from cosched.core.cluster.queue import queue_events
 from cosched.core.cluster.queue.job import Job, JobId
 from cosched.core.cluster.queue.machine import QueueMachine
 from cosched.core.cluster.queue.nodes import Intervals
-from cosched.core.cluster.queue.queue_events import (
+from cosched.core.cluster.queue.queue_commands import (
     ContinueJob,
     DropJobs,
     EndJob,
+    LetIn,
+    ReservationHit,
+    ReserveJob,
+    ResizeJob,
+    StartJob,
+    SuspendJob,
+    WakeAt,
+    Why,
+    WithdrawResize,
+)
+from cosched.core.cluster.queue.queue_events import (
     JobCancelled,
     JobEnded,
     JobFailedToStart,
     JobRecovered,
     JobSubmitted,
-    LetIn,
-    ReservationHit,
     ReservedJobBegan,
     ReservedJobReleased,
-    ReserveJob,
-    ResizeJob,
     RulesChanged,
-    StartJob,
-    SuspendJob,
     Ticked,
-    WakeAt,
-    Why,
-    WithdrawResize,
 )
 from cosched.core.cluster.queue.rules import PassRules
 from cosched.core.cluster.queue.states import State

@@ -9,7 +9,7 @@ from cosched.core.cluster.coupling.mate_messages import LeaderStatus, Ready
 from cosched.core.cluster.coupling.rounds.coordinator import Coordinator
 from cosched.core.cluster.coupling.rounds.participant import Participant
 from cosched.core.cluster.coupling.state import GroupJob, Stage
-from cosched.core.cluster.queue.queue_events import WakeAt
+from cosched.core.cluster.queue.queue_commands import WakeAt
 
 
 class Timers:

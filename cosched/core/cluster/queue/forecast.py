@@ -7,15 +7,13 @@ from copy import deepcopy
 from cosched.core.cluster.queue.job import JobId
 from cosched.core.cluster.queue.machine import QueueMachine
 from cosched.core.cluster.queue.places.elastic import Elastic
-from cosched.core.cluster.queue.queue_events import (
-    JobEnded,
+from cosched.core.cluster.queue.queue_commands import (
     ReserveJob,
-    ResizeDone,
     ResizeJob,
     StartJob,
-    Ticked,
     WakeAt,
 )
+from cosched.core.cluster.queue.queue_events import JobEnded, ResizeDone, Ticked
 
 #: Later jobs get no forecast.
 JOBS_MOST = 500

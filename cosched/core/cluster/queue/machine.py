@@ -44,33 +44,35 @@ from cosched.core.cluster.queue.places.rows import Rows
 from cosched.core.cluster.queue.plans.malleable import Malleable
 from cosched.core.cluster.queue.plans.planner import Planner
 from cosched.core.cluster.queue.policies import Policy
-from cosched.core.cluster.queue.queue_events import (
-    AboutSizes,
-    AboutSuspensions,
+from cosched.core.cluster.queue.queue_commands import (
     Command,
     DropJobs,
     EndJob,
+    LetIn,
+    ReservationHit,
+    ReserveJob,
+    StartJob,
+    WakeAt,
+    Why,
+)
+from cosched.core.cluster.queue.queue_events import (
+    AboutSizes,
+    AboutSuspensions,
     Event,
     JobCancelled,
     JobEnded,
     JobFailedToStart,
     JobRecovered,
     JobSubmitted,
-    LetIn,
     NodesLost,
     OutcomeKnown,
-    ReservationHit,
     ReservedJobBegan,
     ReservedJobReleased,
-    ReserveJob,
     ResizeDone,
     RulesChanged,
     SettingsChanged,
     SharingChanged,
-    StartJob,
     Ticked,
-    WakeAt,
-    Why,
 )
 from cosched.core.cluster.queue.recovering import recover
 from cosched.core.cluster.queue.resizing import Resizing

@@ -14,17 +14,15 @@ from cosched.core.cluster.queue.job import JobId
 from cosched.core.cluster.queue.limits import Limits
 from cosched.core.cluster.queue.nodes import Intervals, common
 from cosched.core.cluster.queue.plans.malleable import Malleable
+from cosched.core.cluster.queue.queue_commands import Command, ResizeJob, WithdrawResize
 from cosched.core.cluster.queue.queue_events import (
     BoundsChanged,
-    Command,
     JobRecovered,
     ResizeDone,
-    ResizeJob,
     ResizeLate,
     ResizeRefused,
     Sensed,
     SizeWanted,
-    WithdrawResize,
 )
 from cosched.core.cluster.queue.sizes.malleable_job import MalleableJob
 from cosched.core.cluster.queue.sizes.resizable_run import Wants

@@ -14,14 +14,12 @@ from cosched.core.cluster.queue.job import Job, JobId
 from cosched.core.cluster.queue.limits import Limits
 from cosched.core.cluster.queue.nodes import without
 from cosched.core.cluster.queue.plans.malleable import Malleable
+from cosched.core.cluster.queue.queue_commands import Command, ContinueJob, SuspendJob
 from cosched.core.cluster.queue.queue_events import (
     AboutSuspensions,
-    Command,
-    ContinueJob,
     JobContinued,
     JobRecovered,
     JobSuspended,
-    SuspendJob,
     SuspendRefused,
 )
 from cosched.core.cluster.queue.sizes.resizable_run import ResizableRun, Stop

@@ -11,7 +11,7 @@ from enum import Enum
 from msgspec import Struct
 
 #: How long descendants of the tasks may take to end after the tasks.
-LINGER_S = 2.0
+DESCENDANTS_LINGER_S = 2.0
 #: How long the steward's own work may take, also on a node with much load.
 WORK_S = 8.0
 
@@ -19,7 +19,7 @@ WORK_S = 8.0
 def end_limit_s(grace_s: float) -> float:
     """Returns how long a steward may take to end its tasks. grace_s: between SIGTERM and
     SIGKILL."""
-    return grace_s + LINGER_S + WORK_S
+    return grace_s + DESCENDANTS_LINGER_S + WORK_S
 
 
 class Awaited(Enum):

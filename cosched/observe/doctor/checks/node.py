@@ -20,7 +20,8 @@ SHM_LEAST_BYTES = 64 << 20
 RUN_DIR_LEAST_BYTES = 64 << 20
 #: A clock that is worse than this disturbs slices of 2 s.
 CLOCK_ERROR_S = 0.1
-PRESSURE_PERCENT = 10.0
+#: Below the pressure at which jobs wait: the warning comes before the waits.
+WARN_PRESSURE_PERCENT = 10.0
 #: Lateness of the timer as a part of GMET.
 LATE_PART = 0.5
 
@@ -184,7 +185,7 @@ def _check_directories(facts: NodeFacts) -> Iterator[Finding]:
 def _check_memory(facts: NodeFacts) -> Iterator[Finding]:
     daemon = facts.daemon
     pressure = daemon.memory_pressure_percent if daemon else None
-    if pressure is not None and pressure > PRESSURE_PERCENT:
+    if pressure is not None and pressure > WARN_PRESSURE_PERCENT:
         yield warning(
             "memory",
             f"tasks waited for memory in {pressure:.0f}% of the last ten seconds",

@@ -15,7 +15,8 @@ from cosched.cluster.messages import Chunk, SubtreePrepared
 from cosched.cluster.record import Record, State
 from cosched.cluster.submission import Submission
 from cosched.cluster.user_socket import Person
-from cosched.config.domain import DomainConfig, LifeSettings, QueueSettings
+from cosched.config.domain import DomainConfig, LifeSettings
+from cosched.config.queue import QueueSettings
 
 NODES = ("n0", "n1", "n2")
 

@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 from cosched.cluster.engines.native import batch_jobs
-from cosched.cluster.engines.native.starts.start import expand, job_object
+from cosched.cluster.engines.native.starts.start import job_object
 from cosched.cluster.messages import (
     ENDED,
     Failure,
@@ -14,6 +14,7 @@ from cosched.cluster.messages import (
     SubtreeEnded,
     SubtreePrepared,
 )
+from cosched.cluster.output_names import expand
 from cosched.cluster.record import State
 from cosched.core.cluster.startup.two_phase import Stage
 from cosched.core.errors import CoschedError

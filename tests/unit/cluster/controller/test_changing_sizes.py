@@ -32,7 +32,8 @@ from cosched.cluster.size_messages import (
     Resize,
     WithdrawChange,
 )
-from cosched.config.domain import ChangeSettings, LifeSettings, QueueSettings
+from cosched.config.domain import LifeSettings
+from cosched.config.queue import ChangeSettings, QueueSettings
 from cosched.core.cluster.queue.nodes import numbers
 from cosched.core.cluster.queue.states import State as QueueState
 from cosched.core.cluster.startup.jobobject import decode_object

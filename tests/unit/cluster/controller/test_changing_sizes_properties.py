@@ -41,7 +41,7 @@ from cosched.cluster.size_messages import (
     WithdrawChange,
 )
 from cosched.cluster.store import JobStore
-from cosched.config.domain import ChangeSettings, QueueSettings
+from cosched.config.queue import ChangeSettings, QueueSettings
 from cosched.core.cluster.queue.nodes import numbers
 from cosched.core.cluster.queue.states import State as Queued
 from cosched.core.cluster.startup.two_phase import Stage

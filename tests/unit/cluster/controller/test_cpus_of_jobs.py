@@ -7,13 +7,8 @@ import pytest
 from cosched.cluster.engines.native.restoring import Restoring
 from cosched.cluster.messages import Chunk, SubtreeEnded, SubtreePrepared
 from cosched.cluster.record import State
-from cosched.config.domain import (
-    CPU,
-    DomainConfig,
-    QueueSettings,
-    parse_config,
-    write_config,
-)
+from cosched.config.domain import DomainConfig, parse_config, write_config
+from cosched.config.queue import CPU, QueueSettings
 from cosched.core.cluster.startup.jobobject import decode_object
 from cosched.core.cluster.startup.seal import Tied, unseal
 from cosched.core.errors import CoschedError

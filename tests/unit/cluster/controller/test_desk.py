@@ -24,7 +24,7 @@ from cosched.cluster.user_socket import (
 )
 from cosched.core.errors import StateLost
 from cosched.core.units import NS_PER_S
-from cosched.service.pacing import LONG_REST
+from cosched.service.allowance import LONG_REST
 
 
 class Echo:

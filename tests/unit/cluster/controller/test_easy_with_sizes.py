@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from cosched.cluster.record import State
-from cosched.config.domain import ChangeSettings, QueueSettings
+from cosched.config.queue import ChangeSettings, QueueSettings
 from cosched.core.units import NS_PER_S
 from tests.unit.cluster.controller.controller_alone import passes
 from tests.unit.cluster.controller.test_changing_sizes import Played

@@ -8,13 +8,8 @@ from cosched.cluster.engines.native.node_entries import NodeState
 from cosched.cluster.engines.native.queueing import Queueing, Walltime
 from cosched.cluster.messages import SubtreePrepared
 from cosched.cluster.record import State
-from cosched.config.domain import (
-    DomainConfig,
-    LifeSettings,
-    QueueSettings,
-    parse_config,
-    write_config,
-)
+from cosched.config.domain import DomainConfig, LifeSettings, parse_config, write_config
+from cosched.config.queue import QueueSettings
 from cosched.core.errors import CoschedError
 from cosched.core.units import parse_duration
 from cosched.documents import read_toml

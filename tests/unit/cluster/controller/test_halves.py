@@ -14,7 +14,8 @@ from cosched.cluster.messages import (
     SubtreePrepared,
 )
 from cosched.cluster.record import State
-from cosched.config.domain import DomainConfig, QueueSettings, parse_config, write_config
+from cosched.config.domain import DomainConfig, parse_config, write_config
+from cosched.config.queue import QueueSettings
 from cosched.config.symbiosis import SymbiosisSettings
 from cosched.core.cluster.startup.jobobject import decode_object
 from cosched.core.cluster.startup.seal import Tied, unseal

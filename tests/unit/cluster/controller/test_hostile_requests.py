@@ -14,7 +14,7 @@ from cosched.cluster.store import JobStore
 from cosched.cluster.user_socket import Person
 from cosched.config.domain import DomainConfig
 from cosched.core.units import NS_PER_S
-from cosched.service.pacing import MALFORMED_TIMES, REST, Allowance
+from cosched.service.allowance import MALFORMED_TIMES, REST, Allowance
 from tests.unit.cluster.controller.controller_alone import requests_about
 
 USER = Person(4711, 4711)

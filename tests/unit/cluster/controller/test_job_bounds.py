@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from cosched.cluster.record import State
-from cosched.config.domain import QueueSettings
+from cosched.config.queue import QueueSettings
 from cosched.core.units import NS_PER_S
 from tests.unit.cluster.controller.controller_alone import NODES, Controller, passes
 

@@ -5,12 +5,8 @@ from dataclasses import replace
 import pytest
 
 from cosched.config.coupling import CouplingTable
-from cosched.config.domain import (
-    DomainConfig,
-    LifeSettings,
-    QueueSettings,
-    StartupSettings,
-)
+from cosched.config.domain import DomainConfig, LifeSettings, StartupSettings
+from cosched.config.queue import QueueSettings
 from cosched.core.cluster.coupling.settings import CouplingSettings, Scheme
 from cosched.core.config.tables import reload
 from cosched.core.errors import CoschedError

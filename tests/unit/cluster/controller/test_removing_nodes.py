@@ -12,7 +12,8 @@ from cosched.cluster.paths import DomainPaths
 from cosched.cluster.record import Record, State
 from cosched.cluster.submission import Submission
 from cosched.cluster.user_socket import Person
-from cosched.config.domain import DomainConfig, QueueSettings, load_config, write_config
+from cosched.config.domain import DomainConfig, load_config, write_config
+from cosched.config.queue import QueueSettings
 from cosched.core.errors import CoschedError
 from cosched.core.names import CONTROLLER
 

@@ -10,7 +10,8 @@ from cosched.cluster.messages import NodeEnded
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.record import State
 from cosched.cluster.size_messages import Admit, Admitted, ChangeEnded, JobSensed
-from cosched.config.domain import DomainConfig, QueueSettings
+from cosched.config.domain import DomainConfig
+from cosched.config.queue import QueueSettings
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 from tests.unit.cluster.controller.controller_alone import passes

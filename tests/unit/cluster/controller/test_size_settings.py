@@ -2,7 +2,8 @@
 
 import pytest
 
-from cosched.config.domain import ChangeSettings, QueueSettings, parse_config, write_config
+from cosched.config.domain import parse_config, write_config
+from cosched.config.queue import ChangeSettings, QueueSettings
 from cosched.core.cluster.queue.places.elastic import Elastic
 from cosched.core.cluster.queue.plans.malleable_easy import MalleableEasy
 from cosched.core.cluster.queue.sizes.harvest_policies import EVEN

@@ -14,7 +14,7 @@ from cosched.cluster.suspend_messages import (
     TasksContinued,
     TasksSuspended,
 )
-from cosched.config.domain import ChangeSettings, QueueSettings
+from cosched.config.queue import ChangeSettings, QueueSettings
 from cosched.core.cluster.queue.states import State as Queued
 from cosched.core.cluster.startup.two_phase import Stage
 from cosched.core.errors import CoschedError

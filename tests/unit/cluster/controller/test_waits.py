@@ -21,7 +21,7 @@ from cosched.cluster.submission import Submission
 from cosched.cluster.user_socket import Person
 from cosched.config.domain import DomainConfig
 from cosched.core.units import NS_PER_S
-from cosched.service.pacing import REST, Allowance
+from cosched.service.allowance import REST, Allowance
 
 JOB = Submission(token="t", name="a", argv=("/bin/true",), environ={}, cwd="/")
 

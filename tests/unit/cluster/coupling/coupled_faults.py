@@ -34,16 +34,14 @@ from cosched.core.cluster.queue.job import Job
 from cosched.core.cluster.queue.machine import QueueMachine
 from cosched.core.cluster.queue.places.rows import Rows
 from cosched.core.cluster.queue.policies import POLICIES
+from cosched.core.cluster.queue.queue_commands import EndJob, StartJob, WakeAt
 from cosched.core.cluster.queue.queue_events import (
-    EndJob,
     JobCancelled,
     JobEnded,
     JobFailedToStart,
     JobRecovered,
     JobSubmitted,
-    StartJob,
     Ticked,
-    WakeAt,
 )
 
 PATIENCE = Patience(

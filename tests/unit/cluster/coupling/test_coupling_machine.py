@@ -74,7 +74,8 @@ from cosched.core.cluster.coupling.settings import (
 from cosched.core.cluster.coupling.snapshot import unpack, upgraded
 from cosched.core.cluster.coupling.state import Stage
 from cosched.core.cluster.coupling.why import Moment, reason, sentence
-from cosched.core.cluster.queue.queue_events import Ticked, WakeAt
+from cosched.core.cluster.queue.queue_commands import WakeAt
+from cosched.core.cluster.queue.queue_events import Ticked
 from cosched.core.decoding import Malformed
 from cosched.core.errors import CoschedError
 

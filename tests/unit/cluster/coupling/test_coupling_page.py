@@ -36,7 +36,7 @@ from cosched.core.cluster.coupling.mate_messages import (
 )
 from cosched.core.cluster.coupling.settings import CouplingSettings, Patience
 from cosched.core.cluster.coupling.state import Stage
-from cosched.core.cluster.queue.queue_events import WakeAt
+from cosched.core.cluster.queue.queue_commands import WakeAt
 from tests.places import ROOT
 
 PAGE = (ROOT / "docs" / "dev" / "coupling-protocol.md").read_text()

@@ -18,7 +18,8 @@ from cosched.cluster.keys import KeyRing
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.store import JobStore
 from cosched.cluster.user_socket import Person
-from cosched.config.domain import DomainConfig, LifeSettings, QueueSettings
+from cosched.config.domain import DomainConfig, LifeSettings
+from cosched.config.queue import QueueSettings
 from cosched.core.names import CONTROLLER
 from cosched.core.units import NS_PER_S
 from tests.unit.cluster.cuts import stewards

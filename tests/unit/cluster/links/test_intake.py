@@ -11,7 +11,7 @@ import zmq
 
 from cosched.cluster.intake import BURST_NS, LONGEST_NS, Intake, Taken
 from cosched.core.units import NS_PER_S
-from cosched.service.pacing import LONG_REST, MALFORMED_TIMES
+from cosched.service.allowance import LONG_REST, MALFORMED_TIMES
 
 WORK_NS = 50_000
 SPAN_S = 1.0

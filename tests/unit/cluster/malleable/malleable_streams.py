@@ -12,14 +12,8 @@ from cosched.core.cluster.queue.order import FCFS
 from cosched.core.cluster.queue.places.elastic import Elastic
 from cosched.core.cluster.queue.plans.planner import InOrder
 from cosched.core.cluster.queue.policies import Policy
-from cosched.core.cluster.queue.queue_events import (
-    JobEnded,
-    ResizeDone,
-    ResizeJob,
-    StartJob,
-    Ticked,
-    WakeAt,
-)
+from cosched.core.cluster.queue.queue_commands import ResizeJob, StartJob, WakeAt
+from cosched.core.cluster.queue.queue_events import JobEnded, ResizeDone, Ticked
 from cosched.core.cluster.queue.sizes.execution import (
     FREE,
     AdaptationCost,

@@ -5,15 +5,14 @@ from __future__ import annotations
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from cosched.core.cluster.queue.queue_commands import EndJob, Why
 from cosched.core.cluster.queue.queue_events import (
-    EndJob,
     JobRecovered,
     ResizeDone,
     ResizeRefused,
     Sensed,
     SizeWanted,
     Ticked,
-    Why,
 )
 from cosched.core.cluster.queue.sizes.resizable_run import CHANGES_SHARE, WISH_PAUSE_NS
 from cosched.core.cluster.queue.states import LIVE

@@ -15,17 +15,15 @@ from cosched.core.cluster.queue.order import FCFS
 from cosched.core.cluster.queue.places.elastic import Elastic
 from cosched.core.cluster.queue.plans.easy import Easy
 from cosched.core.cluster.queue.policies import Policy
+from cosched.core.cluster.queue.queue_commands import ResizeJob, StartJob, WakeAt
 from cosched.core.cluster.queue.queue_events import (
     BoundsChanged,
     JobEnded,
     JobSubmitted,
     ResizeDone,
-    ResizeJob,
     ResizeRefused,
     SizeWanted,
-    StartJob,
     Ticked,
-    WakeAt,
 )
 from cosched.core.cluster.queue.sizes.execution import FREE
 from cosched.core.cluster.queue.sizes.harvest_policies import EVEN, LOW_IMPACT

@@ -14,11 +14,7 @@ from cosched.core.cluster.queue.places.rows import Rows
 from cosched.core.cluster.queue.plans.conservative import Conservative
 from cosched.core.cluster.queue.plans.planner import InOrder
 from cosched.core.cluster.queue.policies import Policy
-from cosched.core.cluster.queue.queue_events import (
-    JobEnded,
-    JobSubmitted,
-    SettingsChanged,
-)
+from cosched.core.cluster.queue.queue_events import JobEnded, JobSubmitted, SettingsChanged
 from cosched.core.cluster.queue.sizes.benefit import gift_benefit, harvest_benefit
 from cosched.core.cluster.queue.sizes.dealing import (
     divide_evenly,

@@ -10,12 +10,11 @@ from msgspec.structs import replace
 from cosched.core.cluster.queue.nodes import count
 from cosched.core.cluster.queue.plans.easy import Easy
 from cosched.core.cluster.queue.plans.planner import InOrder
+from cosched.core.cluster.queue.queue_commands import ResizeJob, StartJob
 from cosched.core.cluster.queue.queue_events import (
     JobEnded,
     JobRecovered,
     JobSubmitted,
-    ResizeJob,
-    StartJob,
     Ticked,
 )
 from cosched.core.cluster.queue.sizes.dealing import take_evenly, take_least_impact

@@ -18,9 +18,16 @@ from cosched.core.cluster.queue.places.ledger import Ledger
 from cosched.core.cluster.queue.plans.easy import Easy
 from cosched.core.cluster.queue.plans.planner import InOrder
 from cosched.core.cluster.queue.policies import POLICIES, Policy
+from cosched.core.cluster.queue.queue_commands import (
+    EndJob,
+    ResizeJob,
+    StartJob,
+    WakeAt,
+    Why,
+    WithdrawResize,
+)
 from cosched.core.cluster.queue.queue_events import (
     BoundsChanged,
-    EndJob,
     JobCancelled,
     JobEnded,
     JobRecovered,
@@ -30,17 +37,12 @@ from cosched.core.cluster.queue.queue_events import (
     NodesLost,
     NodesRemoved,
     ResizeDone,
-    ResizeJob,
     ResizeLate,
     ResizeRefused,
     Sensed,
     SettingsChanged,
     SizeWanted,
-    StartJob,
     Ticked,
-    WakeAt,
-    Why,
-    WithdrawResize,
 )
 from cosched.core.cluster.queue.sizes.execution import linear
 from cosched.core.cluster.queue.sizes.fit import FittedExecution, fit

@@ -26,10 +26,17 @@ from cosched.core.cluster.queue.plans.easy import Easy
 from cosched.core.cluster.queue.plans.malleable_easy import MalleableEasy
 from cosched.core.cluster.queue.plans.planner import InOrder
 from cosched.core.cluster.queue.policies import Policy
-from cosched.core.cluster.queue.queue_events import (
-    BoundsChanged,
+from cosched.core.cluster.queue.queue_commands import (
     ContinueJob,
     EndJob,
+    ResizeJob,
+    StartJob,
+    SuspendJob,
+    WakeAt,
+    WithdrawResize,
+)
+from cosched.core.cluster.queue.queue_events import (
+    BoundsChanged,
     JobCancelled,
     JobContinued,
     JobEnded,
@@ -41,18 +48,13 @@ from cosched.core.cluster.queue.queue_events import (
     NodesJoined,
     NodesLost,
     ResizeDone,
-    ResizeJob,
     ResizeLate,
     ResizeRefused,
     Sensed,
     SettingsChanged,
     SizeWanted,
-    StartJob,
-    SuspendJob,
     SuspendRefused,
     Ticked,
-    WakeAt,
-    WithdrawResize,
 )
 from cosched.core.cluster.queue.sizes.harvest_policies import HARVESTS
 from cosched.core.cluster.queue.sizes.malleable_job import MalleableJob, least_nodes

@@ -15,10 +15,15 @@ from cosched.core.cluster.queue.places.elastic import Elastic
 from cosched.core.cluster.queue.plans.easy import Easy
 from cosched.core.cluster.queue.plans.planner import InOrder
 from cosched.core.cluster.queue.policies import Policy
-from cosched.core.cluster.queue.queue_events import (
-    BoundsChanged,
+from cosched.core.cluster.queue.queue_commands import (
     ContinueJob,
     EndJob,
+    SuspendJob,
+    WakeAt,
+    Why,
+)
+from cosched.core.cluster.queue.queue_events import (
+    BoundsChanged,
     JobCancelled,
     JobContinued,
     JobEnded,
@@ -28,11 +33,8 @@ from cosched.core.cluster.queue.queue_events import (
     NodesDrained,
     NodesLost,
     SettingsChanged,
-    SuspendJob,
     SuspendRefused,
     Ticked,
-    WakeAt,
-    Why,
 )
 from cosched.core.cluster.queue.sizes.harvest_policies import EVEN, HARVESTS, NEVER
 from cosched.core.cluster.queue.sizes.malleable_job import MalleableJob

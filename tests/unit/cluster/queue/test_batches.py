@@ -13,16 +13,14 @@ from cosched.core.cluster.queue.job import Job
 from cosched.core.cluster.queue.machine import QueueMachine
 from cosched.core.cluster.queue.places.ledger import Ledger
 from cosched.core.cluster.queue.policies import POLICIES
+from cosched.core.cluster.queue.queue_commands import DropJobs, LetIn, StartJob
 from cosched.core.cluster.queue.queue_events import (
-    DropJobs,
     JobCancelled,
     JobEnded,
     JobFailedToStart,
     JobRecovered,
     JobSubmitted,
-    LetIn,
     OutcomeKnown,
-    StartJob,
     Ticked,
 )
 from cosched.core.cluster.queue.states import State

@@ -14,9 +14,9 @@ from cosched.core.cluster.queue.places.cpu_board import CpuJob
 from cosched.core.cluster.queue.places.cpus import Cpus
 from cosched.core.cluster.queue.places.rows import Rows
 from cosched.core.cluster.queue.policies import POLICIES
+from cosched.core.cluster.queue.queue_commands import EndJob, StartJob
 from cosched.core.cluster.queue.queue_events import (
     CpusCounted,
-    EndJob,
     JobEnded,
     JobRecovered,
     JobSubmitted,
@@ -24,7 +24,6 @@ from cosched.core.cluster.queue.queue_events import (
     NodesDrained,
     NodesJoined,
     SharingChanged,
-    StartJob,
     Ticked,
 )
 from cosched.core.errors import CoschedError

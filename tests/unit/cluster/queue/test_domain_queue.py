@@ -10,8 +10,8 @@ from cosched.core.cluster.queue.job import Job
 from cosched.core.cluster.queue.machine import QueueMachine
 from cosched.core.cluster.queue.nodes import FreeNodes, common, union, without
 from cosched.core.cluster.queue.places.ledger import Ledger
+from cosched.core.cluster.queue.queue_commands import EndJob, StartJob, WakeAt, Why
 from cosched.core.cluster.queue.queue_events import (
-    EndJob,
     JobCancelled,
     JobEnded,
     JobFailedToStart,
@@ -20,10 +20,7 @@ from cosched.core.cluster.queue.queue_events import (
     NodesDrained,
     NodesJoined,
     NodesLost,
-    StartJob,
     Ticked,
-    WakeAt,
-    Why,
 )
 from cosched.core.errors import CoschedError
 from tests.unit.cluster.queue.queue_workloads import ALL, OVERRUN

@@ -12,8 +12,8 @@ from cosched.core.cluster.queue.machine import QueueMachine
 from cosched.core.cluster.queue.nodes import common
 from cosched.core.cluster.queue.places.rows import Rows
 from cosched.core.cluster.queue.policies import POLICIES
+from cosched.core.cluster.queue.queue_commands import EndJob, StartJob, Why
 from cosched.core.cluster.queue.queue_events import (
-    EndJob,
     JobCancelled,
     JobEnded,
     JobFailedToStart,
@@ -22,9 +22,7 @@ from cosched.core.cluster.queue.queue_events import (
     NodesDrained,
     NodesJoined,
     NodesLost,
-    StartJob,
     Ticked,
-    Why,
 )
 from cosched.core.errors import CoschedError
 

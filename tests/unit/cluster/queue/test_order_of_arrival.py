@@ -10,6 +10,7 @@ from cosched.core.cluster.queue.job import Job
 from cosched.core.cluster.queue.machine import QueueMachine
 from cosched.core.cluster.queue.places.rows import Rows
 from cosched.core.cluster.queue.policies import POLICIES
+from cosched.core.cluster.queue.queue_commands import ReserveJob, StartJob
 from cosched.core.cluster.queue.queue_events import (
     JobCancelled,
     JobEnded,
@@ -19,10 +20,8 @@ from cosched.core.cluster.queue.queue_events import (
     NodesLost,
     ReservedJobBegan,
     ReservedJobReleased,
-    ReserveJob,
     SettingsChanged,
     SharingChanged,
-    StartJob,
     Ticked,
 )
 from cosched.core.cluster.queue.waiting import arrival

@@ -14,7 +14,8 @@ from cosched.core.cluster.queue.nodes import FreeNodes, count
 from cosched.core.cluster.queue.places.blocks import FreeBlocks
 from cosched.core.cluster.queue.places.ledger import Ledger
 from cosched.core.cluster.queue.policies import POLICIES
-from cosched.core.cluster.queue.queue_events import JobEnded, JobSubmitted, StartJob, Ticked
+from cosched.core.cluster.queue.queue_commands import StartJob
+from cosched.core.cluster.queue.queue_events import JobEnded, JobSubmitted, Ticked
 from cosched.core.errors import CoschedError
 
 MACHINE = ((0, 23),)  # six units of four nodes

@@ -13,13 +13,8 @@ from cosched.core.cluster.queue.machine import QueueMachine
 from cosched.core.cluster.queue.nodes import count
 from cosched.core.cluster.queue.places.ledger import Ledger
 from cosched.core.cluster.queue.policies import POLICIES
-from cosched.core.cluster.queue.queue_events import (
-    JobEnded,
-    JobSubmitted,
-    StartJob,
-    Ticked,
-    WakeAt,
-)
+from cosched.core.cluster.queue.queue_commands import StartJob, WakeAt
+from cosched.core.cluster.queue.queue_events import JobEnded, JobSubmitted, Ticked
 from cosched.core.errors import CoschedError
 from tests.unit.cluster.queue.queue_workloads import (
     ALL,

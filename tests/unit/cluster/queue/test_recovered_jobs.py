@@ -11,8 +11,8 @@ from cosched.core.cluster.queue.machine import QueueMachine
 from cosched.core.cluster.queue.nodes import count, from_numbers
 from cosched.core.cluster.queue.places.rows import Rows
 from cosched.core.cluster.queue.policies import POLICIES
+from cosched.core.cluster.queue.queue_commands import EndJob, ReserveJob, StartJob, Why
 from cosched.core.cluster.queue.queue_events import (
-    EndJob,
     JobEnded,
     JobRecovered,
     JobSubmitted,
@@ -20,11 +20,8 @@ from cosched.core.cluster.queue.queue_events import (
     NodesJoined,
     NodesLost,
     ReservedJobBegan,
-    ReserveJob,
     SharingChanged,
-    StartJob,
     Ticked,
-    Why,
 )
 from cosched.core.errors import CoschedError
 

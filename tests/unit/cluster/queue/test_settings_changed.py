@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from cosched.core.cluster.queue.forecast import forecast
 from cosched.core.cluster.queue.nodes import common
 from cosched.core.cluster.queue.policies import POLICIES
+from cosched.core.cluster.queue.queue_commands import EndJob, Why
 from cosched.core.cluster.queue.queue_events import (
-    EndJob,
     JobFailedToStart,
     NodesDrained,
     NodesJoined,
@@ -17,7 +17,6 @@ from cosched.core.cluster.queue.queue_events import (
     SettingsChanged,
     SharingChanged,
     Ticked,
-    Why,
 )
 from tests.unit.cluster.queue.test_exclusive_jobs import Domain
 

@@ -12,6 +12,7 @@ from cosched.core.cluster.queue.machine import QueueMachine
 from cosched.core.cluster.queue.nodes import common, count, numbers
 from cosched.core.cluster.queue.places.rows import Rows
 from cosched.core.cluster.queue.policies import POLICIES
+from cosched.core.cluster.queue.queue_commands import StartJob
 from cosched.core.cluster.queue.queue_events import (
     JobCancelled,
     JobEnded,
@@ -22,7 +23,6 @@ from cosched.core.cluster.queue.queue_events import (
     NodesJoined,
     NodesLost,
     NodesRemoved,
-    StartJob,
     Ticked,
 )
 from cosched.core.cluster.queue.waiting import arrival

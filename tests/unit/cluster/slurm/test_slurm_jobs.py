@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from cosched.cluster.engines.slurm.counting import advise
+from cosched.cluster.engines.slurm.advice import advise
 from cosched.cluster.engines.slurm.jobs import Stage, count_nodes, read_jobs
 from cosched.config.slurm import SlurmSettings
 from cosched.core.config.tables import read

@@ -16,8 +16,8 @@ from cosched.core.cluster.queue.job import Job
 from cosched.core.cluster.queue.machine import QueueMachine
 from cosched.core.cluster.queue.nodes import from_numbers, numbers
 from cosched.core.cluster.queue.policies import POLICIES
+from cosched.core.cluster.queue.queue_commands import EndJob, StartJob
 from cosched.core.cluster.queue.queue_events import (
-    EndJob,
     HalvesLimited,
     JobCancelled,
     JobEnded,
@@ -29,7 +29,6 @@ from cosched.core.cluster.queue.queue_events import (
     NodesJoined,
     NodesLost,
     NodesRemoved,
-    StartJob,
     Ticked,
 )
 from cosched.core.cluster.queue.states import State

@@ -23,11 +23,7 @@ from cosched.core.cluster.queue.job import Job
 from cosched.core.cluster.queue.machine import QueueMachine
 from cosched.core.cluster.queue.places.ledger import Ledger
 from cosched.core.cluster.queue.policies import POLICIES
-from cosched.core.cluster.queue.queue_events import (
-    JobEnded,
-    JobSubmitted,
-    Ticked,
-)
+from cosched.core.cluster.queue.queue_events import JobEnded, JobSubmitted, Ticked
 from cosched.core.errors import CoschedError
 from cosched.core.symbiosis.resources import SHARED, Resource
 from cosched.sim.symbiotic.datastar import DATASTAR, NPB

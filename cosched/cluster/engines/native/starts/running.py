@@ -30,11 +30,12 @@ from cosched.cluster.messages import (
 )
 from cosched.cluster.record import Record, State
 from cosched.cluster.size_messages import Admitted, Dismiss
-from cosched.config.domain import MALLEABLE, DomainConfig
+from cosched.config.domain import DomainConfig
+from cosched.config.queue import MALLEABLE
 from cosched.core.bounds import JOB_MOST
 from cosched.core.cluster.coupling.mate_messages import Addresses
 from cosched.core.cluster.queue.nodes import Intervals, count, numbers
-from cosched.core.cluster.queue.queue_events import Why
+from cosched.core.cluster.queue.queue_commands import Why
 from cosched.core.errors import CoschedError, must_succeed
 from cosched.core.units import NS_PER_S
 

@@ -4,28 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from cosched.cluster.messages import Chunk, Failure
+from cosched.cluster.output_names import expand
 from cosched.cluster.record import Record, State
 from cosched.cluster.user_requests import JOB_VARIABLE
-from cosched.config.domain import CPU, QueueSettings, StartupSettings
+from cosched.config.domain import StartupSettings
+from cosched.config.queue import CPU, QueueSettings
 from cosched.core.arrays import parse_array
 from cosched.core.cluster.coupling.mate_messages import Addresses
 from cosched.core.cluster.queue.nodes import Intervals
 from cosched.core.cluster.startup.jobobject import JobObject, cut, encode_object
 from cosched.core.cluster.startup.seal import Tied, seal
-from cosched.core.decoding import parse_integer
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
-from cosched.linux.users import find_user_name
 
 _NAME_LENGTH = 16
-_PATTERN = re.compile(r"%(\d{0,9})([jxAau])|%%", re.ASCII)
-#: The most digits that a pattern such as %4a asks for; as in Slurm.
-_DIGITS_MOST = 10
 
 
 @dataclass(slots=True)
@@ -126,33 +122,6 @@ def unique_name(token: str) -> str:
     MPICH names its shared memory by it, so what a killed job left there must not fit.
     """
     return hashlib.sha256(token.encode()).hexdigest()[:_NAME_LENGTH]
-
-
-def expand(path: str, record: Record) -> str:
-    """Returns the path with its patterns replaced, as Slurm has them.
-
-    ``%j`` is the job's number, ``%x`` its name, ``%u`` its user. ``%A`` is the number of
-    its array, ``%a`` its index there. ``%%`` is a percent sign. ``%4a`` has four digits at
-    least. Other patterns stay as they are.
-    """
-
-    def text(pattern: re.Match[str]) -> str:
-        width, letter = pattern[1], pattern[2]
-        numbers = {
-            "j": record.number,
-            "A": record.array or record.number,
-            "a": 0 if record.task is None else record.task,
-        }
-        if letter in numbers:
-            digits = parse_integer(width or "0", path, 0, 10**9)
-            return str(numbers[letter]).zfill(min(digits, _DIGITS_MOST))
-        if letter == "x":
-            return record.submission.name.replace("/", "_")
-        if letter == "u":
-            return find_user_name(record.uid) or str(record.uid)
-        return "%"
-
-    return _PATTERN.sub(text, path)
 
 
 def _task_environment(record: Record) -> dict[str, str]:

@@ -33,7 +33,8 @@ from cosched.cluster.record import Record, State
 from cosched.cluster.store import JobStore
 from cosched.cluster.submission import Submission
 from cosched.config.coupling import CouplingTable
-from cosched.config.domain import DomainConfig, QueueSettings
+from cosched.config.domain import DomainConfig
+from cosched.config.queue import QueueSettings
 from cosched.core.cluster.coupling.mate_messages import AnyMessage
 from cosched.core.cluster.coupling.state import Stage as MemberStage
 from cosched.core.cluster.startup.two_phase import Stage
