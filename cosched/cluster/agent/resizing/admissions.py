@@ -38,7 +38,8 @@ from cosched.shm.boundaries import VARIABLE
 #: keeper that ends without an answer: a user can kill all of them by truncating the page.
 KEEPER_AFTER_S = 0.1
 KEEPER_AFTER_MOST_S = 5.0
-#: How often a node that can make no process tries to go on with a page.
+#: How often a node that can make no process tries to go on with a page before it refuses
+#: changes of the job. Then it tries at the longest pause, until a keeper goes on.
 KEEPER_TRIES = 50
 
 _TOLERANCE, _PML, _OB1 = "OMPI_MCA_mpi_ft_enable", "OMPI_MCA_pml", "ob1"
@@ -76,7 +77,7 @@ class Node(Protocol):
 
 
 class Admission:
-    """One malleable job on this node. problem: why it has no page."""
+    """One malleable job on this node. problem: why it has no page now."""
 
     def __init__(self, job: ConfirmedJob, spot: PageSpot, node: Node) -> None:
         self.job = job
@@ -90,6 +91,7 @@ class Admission:
         self._on_closed: Callable[[], None] | None = None
         self._keeper: Steward | None = None
         self._made = False  # the page is there
+        self._lost = False  # no keeper can go on with the page
         self._failed = 0  # keepers since the last one that could open it
         self._killed = 0  # keepers that had opened it, since the last answer of one
         self._missing = ""  # why the nursery could not make the last one
@@ -148,19 +150,22 @@ class Admission:
             self._try_again(str(error))
 
     def _try_again(self, problem: str) -> None:
-        """Makes another keeper a little later. A page that never was there is lost."""
-        self._failed += 1
-        if self._made and self._failed < KEEPER_TRIES:
-            pause_s = KEEPER_AFTER_S * 2 ** min(max(0, self._killed - 1), 16)
-            self._node.later(min(pause_s, KEEPER_AFTER_MOST_S), self._start)
-        else:
+        """Makes another keeper later. A page that never was there is lost."""
+        if not self._made:
             self._lose(problem)
+            return
+        self._failed += 1
+        pause_s = KEEPER_AFTER_S * 2 ** min(max(0, self._killed - 1), 16)
+        if self._failed >= KEEPER_TRIES:
+            pause_s = KEEPER_AFTER_MOST_S
+            self._refuse(problem)
+        self._node.later(min(pause_s, KEEPER_AFTER_MOST_S), self._start)
 
     def _take_frame(self, frame: AnyFrame) -> None:
         match frame:
             case PageReady():
                 self._ready = self._made = True
-                self._failed = 0
+                self._failed, self.problem = 0, ""
                 if self._last is not None and self._keeper is not None:
                     self._keeper.send(self._last)
                 self._call_waiting()
@@ -178,7 +183,7 @@ class Admission:
         self._keeper = None
         if self._on_closed is not None:
             self._end()
-        elif not self.problem:
+        elif not self._lost:
             self._killed += self._ready
             self._ready = False
             self._try_again(self._missing or "the keeper of the job's page was killed")
@@ -189,8 +194,14 @@ class Admission:
         self._on_closed()
 
     def _lose(self, problem: str) -> None:
-        self.problem, self._ready = problem, False
-        if self._last is not None:
+        self._lost, self._ready = True, False
+        self._refuse(problem)
+
+    def _refuse(self, problem: str) -> None:
+        """Reports the order under way as lost, and all that follow while there is a
+        problem. The root releases then; a keeper that goes on carries the release out."""
+        is_reported, self.problem = bool(self.problem), problem
+        if not is_reported and self._last is not None:
             self._report_lost(self._last.order)
         self._call_waiting()
 

@@ -12,7 +12,11 @@ from cosched.cluster.agent.frames import (
     PageReady,
     TasksWait,
 )
-from cosched.cluster.agent.resizing.admissions import KEEPER_TRIES, Admissions
+from cosched.cluster.agent.resizing.admissions import (
+    KEEPER_AFTER_MOST_S,
+    KEEPER_TRIES,
+    Admissions,
+)
 from cosched.cluster.agent.route import Route
 from cosched.cluster.size_messages import Admit, Admitted, PageAnswer, PageOrder
 from cosched.core.cluster.resizing.agreement import Collect, Collected, PageLost
@@ -242,7 +246,7 @@ def test_node_that_cannot_fork_tries_to_keep_the_page():
         node.pass_time()
         node.keepers[number].take(CannotStart("cannot make a process", again=True))
         node.keepers[number].end()
-    assert len(node.timers) == 0
+    assert [after_s for after_s, _ in node.timers] == [KEEPER_AFTER_MOST_S]
     assert node.admissions.get(START).problem == "cannot make a process"
 
 
@@ -280,13 +284,21 @@ def test_next_keeper_waits_for_a_process():
     assert node.keepers[1].frames == [OrderPage(Collect(1, 1), 2)]
 
 
-def test_node_that_lacks_processes_for_too_long_loses_the_page():
+def test_node_that_lacks_processes_for_long_refuses_changes_until_a_keeper_goes_on():
     node = killed_keeper()
-    for _ in range(KEEPER_TRIES):
+    for _ in range(KEEPER_TRIES + 1):
         node.pass_time()
-    assert node.timers == []
-    lost = PageAnswer(*START, PageLost(1, 1, "n2: no process"))
-    assert node.sent[-1] == ("n1", lost)
+    assert [after_s for after_s, _ in node.timers] == [KEEPER_AFTER_MOST_S]
+    node.order(generation=2)
+    lost = [PageLost(1, generation, "n2: no process") for generation in (1, 2)]
+    answers = [message.answer for to, message in node.sent if to == "n1"]
+    assert [each for each in answers if isinstance(each, PageLost)] == lost
+    node.fails = False
+    node.pass_time()
+    node.keepers[1].take(PageReady())
+    assert node.admissions.get(START).problem == ""
+    node.order(generation=3)
+    assert [each.order.generation for each in node.keepers[1].frames] == [2, 3]
 
 
 def test_no_keeper_is_tried_after_the_end():
