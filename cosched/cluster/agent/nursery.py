@@ -15,7 +15,7 @@ It adopts the orphans of stewards that have ended, and kills them: a steward tha
 has left none but processes of other users. Where control groups can be made, each steward
 makes one for its tasks, and the nursery ends it after the steward.
 
-A work that no job waits for is done later if no process can be made for it now.
+Work that no job waits for is done later if no process can be made for it now.
 
 It ends when its agent has ended and no steward and no orphan is left. A steward that takes
 too long then is killed.
@@ -32,6 +32,7 @@ import signal
 import socket
 import sys
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -76,7 +77,7 @@ _SPARE_AFTER_S = 1.0
 _ORPHANS_WITHIN_S = 0.5
 #: An agent that ends waits at most this long until directories of jobs are removed.
 _REMOVED_WITHIN_S = 5.0
-#: How long after no process could be made for a work it is tried again.
+#: The pause until work is tried again for which no process could be made.
 _TRY_AFTER_S = 1.0
 #: How long after it was continued a steward is continued again.
 _CONTINUE_AFTER_S = 0.1
@@ -98,8 +99,7 @@ class _Child:
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """A work that no job waits for. limit_s: how long it may go on when the agent has
-    ended."""
+    """Work that no job waits for. limit_s: how long it may go on after the agent's end."""
 
     do: Callable[[], object]
     limit_s: float
@@ -121,7 +121,7 @@ class Nursery:
         self._children: dict[int, _Child] = {}  # by pid
         self._spare: _Spare | None = None
         self._spare_at = math.inf
-        self._left: list[_Work] = []  # for which no process could be made
+        self._waiting: deque[_Work] = deque()  # no process could be made for it
         self._try_at = math.inf
         self._agent_lives = True
         self._foreign: set[int] = set()  # orphans of other users
@@ -159,7 +159,7 @@ class Nursery:
             if time.monotonic() >= self._spare_at:
                 self._make_spare()
             if time.monotonic() >= self._try_at:
-                self._do_left()
+                self._do_waiting()
 
     def _serve(self) -> bool:
         """Handles a request; returns False at the end of the agent."""
@@ -187,28 +187,24 @@ class Nursery:
         return True
 
     def _begin(self, work: _Work) -> None:
-        """Forks a process for a work. If that fails, the work waits until it is tried
-        again; the first one that waits is reported."""
-        try:
-            self._fork(_Child(0, work.limit_s), work.do)
-        except OSError as error:
-            if not self._left:
-                line = f"nursery: cannot make a process: {error.strerror}"
-                print(line, file=sys.stderr, flush=True)
-            self._left.append(work)
-            self._try_at = time.monotonic() + _TRY_AFTER_S
+        """Forks a process for work, after that for which no process could be made."""
+        self._waiting.append(work)
+        self._do_waiting()
 
-    def _do_left(self) -> None:
-        """Begins the works for which no process could be made, until one fails again."""
-        self._try_at = math.inf
-        while self._left:
-            work = self._left[0]
+    def _do_waiting(self) -> None:
+        """Forks processes for work until one fails; reports the first that fails."""
+        is_reported, self._try_at = self._try_at < math.inf, math.inf
+        while self._waiting:
+            work = self._waiting[0]
             try:
                 self._fork(_Child(0, work.limit_s), work.do)
-            except OSError:  # it was reported when the first work began to wait
+            except OSError as error:
                 self._try_at = time.monotonic() + _TRY_AFTER_S
+                if not is_reported:
+                    line = f"nursery: cannot make a process: {error.strerror}"
+                    print(line, file=sys.stderr, flush=True)
                 return
-            self._left.pop(0)
+            self._waiting.popleft()
 
     def _make_steward(self, request: MakeSteward, agent: socket.socket) -> None:
         """Starts a steward, or reports to the agent that its job cannot start."""
@@ -378,7 +374,8 @@ class Nursery:
 
     def _lose_agent(self) -> None:
         self._agent_lives = False
-        self._left, self._try_at = [], math.inf  # the agent's next life asks for it again
+        self._waiting.clear()  # the agent's next life asks for it again
+        self._try_at = math.inf
         self._end_spare()
         now = time.monotonic()
         for child in self._children.values():

@@ -199,7 +199,8 @@ class Admission:
 
     def _refuse(self, problem: str) -> None:
         """Reports the order under way as lost, and all that follow while there is a
-        problem. The root releases then; a keeper that goes on carries the release out."""
+        problem. A root that collects releases then, and a keeper that goes on carries the
+        release out. Later in a change the root ends the job."""
         is_reported, self.problem = bool(self.problem), problem
         if not is_reported and self._last is not None:
             self._report_lost(self._last.order)
