@@ -21,12 +21,17 @@ _NAMED_MOST = 5
 def numbers_of(jobs: Sequence[JobInfo], name: str, uid: int) -> list[int]:
     """Returns the numbers of the jobs and arrays with this name, the oldest first.
 
-    Live jobs go before those that have ended, and jobs of the user before those of others.
-    name: a job's name or UID.NAME, also as a table has cut it; its name on its nodes; or
-    the waiting tasks of an array as the queue prints them.
+    Jobs with the whole name go before those whose name a table has cut, live jobs before
+    those that have ended, and jobs of the user before those of others. name: a job's name
+    or UID.NAME, also as a table has cut it; its name on its nodes; or the waiting tasks of
+    an array as the queue prints them.
     """
     found = [job for job in jobs if _is_called(job, name)]
-    for is_better in (_is_live, lambda job: job["uid"] == uid):
+    for is_better in (
+        lambda job: not _is_cut(job, name),
+        _is_live,
+        lambda job: job["uid"] == uid,
+    ):
         found = list(filter(is_better, found)) or found
     return sorted({job["array"] or job["job"] for job in found})
 
@@ -54,7 +59,22 @@ def _is_called(job: JobInfo, name: str) -> bool:
 
 def _is_name_of(job: JobInfo, name: str) -> bool:
     own = job["name"]
-    if name in (own, name_on_nodes(own, job["job"])):
-        return True
+    return name in (own, name_on_nodes(own, job["job"])) or _is_cut_name_of(own, name)
+
+
+def _is_cut(job: JobInfo, name: str) -> bool:
+    """Returns whether a job has the name only as a table has cut it."""
+    own, rest = job["name"], name.removeprefix(f"{job['uid']}.")
+    return own not in (name, rest) and any(
+        _is_cut_name_of(own, each) for each in (name, rest)
+    )
+
+
+def _is_cut_name_of(own: str, name: str) -> bool:
     cut = name.removesuffix(_CUT)
-    return bool(cut) and own.startswith(cut) and (cut != name or len(name) == NAME_MOST)
+    return (
+        bool(cut)
+        and own != cut
+        and own.startswith(cut)
+        and (cut != name or len(name) == NAME_MOST)
+    )

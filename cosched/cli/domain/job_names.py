@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,6 +12,9 @@ from cosched.cluster.client import Client
 from cosched.core.arrays import JobRef, parse_job, parse_jobs
 from cosched.core.errors import CoschedError
 from cosched.jobs.naming import named, numbers_of
+
+if TYPE_CHECKING:
+    from cosched.cluster.answers import JobInfo
 
 #: How many of the latest jobs are searched for a name if no live job has it.
 _ENDED_MOST = 1000
@@ -44,23 +48,32 @@ def find_jobs(client: Client, name: str, uid: int) -> list[JobRef]:
     return []
 
 
-def find_own_job(client: Client, name: str, uid: int, command: str) -> JobRef:
-    """Returns the job of the domain with this number, or the only live job or array of user
-    ``uid`` with this name. Raises CoschedError if none or several have it. command: as for
-    ``namesake_error``.
+def find_own_jobs(
+    client: Client, names: Sequence[str], uid: int, command: str
+) -> list[JobRef]:
+    """Returns each job of the domain with one of these numbers, or that is the only live
+    job or array of user ``uid`` with one of these names. Raises CoschedError if none or
+    several jobs have a name. command: as for ``namesake_error``.
     """
-    numbered = _by_number(name)
-    if numbered is not None:
-        return numbered
-    own = [job for job in client.queue(folded=True) if job["uid"] == uid]
+    numbered = {name: _by_number(name) for name in names}
+    own: list[JobInfo] = []
+    if None in numbered.values():
+        own = [job for job in client.queue(folded=True) if job["uid"] == uid]
+    found = (
+        ref or _find_only_job(own, name, uid, command) for name, ref in numbered.items()
+    )
+    return list(dict.fromkeys(found))
+
+
+def _find_only_job(own: Sequence[JobInfo], name: str, uid: int, command: str) -> JobRef:
     found = [JobRef(number) for number in numbers_of(own, name, uid)]
-    if not found:
-        raise CoschedError(
-            f"no live job of yours has the name {name}; see cosched queue --me"
-        )
     if len(found) > 1:
         raise namesake_error(found, name, command)
-    return found[0]
+    if found:
+        return found[0]
+    if name[0].isdecimal():
+        parse_job(name, "job")  # raises what is wrong with the number
+    raise CoschedError(f"no live job of yours has the name {name}; see cosched queue --me")
 
 
 def _by_number(text: str) -> JobRef | None:

@@ -13,7 +13,7 @@ import click
 
 from cosched.cli.connection import connect
 from cosched.cli.declared import Command, argument, command
-from cosched.cli.domain.job_names import find_own_job
+from cosched.cli.domain.job_names import find_own_jobs
 from cosched.cli.options import complete_domain_jobs, domain_dir_option, json_option
 from cosched.cli.values import Parsed
 from cosched.cluster.client import Client, NoDomain
@@ -38,15 +38,12 @@ class _OfJobs(Command):
 
     def _steer(self, name: str, action: Callable[[Client, JobRef], None]) -> int:
         """Does it to each job; one line on stderr for each job that refuses. Returns 1 if
-        one does. name: that of the command."""
-        problems: dict[JobRef | str, str | None] = {}
+        one does. Raises CoschedError, and does nothing, if a word names no job or several.
+        name: that of the command."""
+        problems: dict[JobRef, str | None] = {}
         with connect(self.run_dir) as client:
-            for text in dict.fromkeys(self.jobs):
-                job: JobRef | str = text
+            for job in find_own_jobs(client, self.jobs, os.geteuid(), f"cosched {name}"):
                 try:
-                    job = find_own_job(client, text, os.geteuid(), f"cosched {name}")
-                    if job in problems:
-                        continue
                     action(client, job)
                     problems[job] = None
                 except NoDomain:
@@ -55,18 +52,13 @@ class _OfJobs(Command):
                     problems[job] = str(error)
         if self.as_json:
             rows = [
-                {"job": _in_json(job), "error": error} for job, error in problems.items()
+                {"job": str(job) if job.tasks else job.number, "error": error}
+                for job, error in problems.items()
             ]
             click.echo(json.dumps({"jobs": rows}))
         for problem in filter(None, problems.values()):
             print(f"cosched: {problem}", file=sys.stderr)
         return int(any(problems.values()))
-
-
-def _in_json(job: JobRef | str) -> int | str:
-    """Returns a number for a job or an array; a text for tasks, and for a name that no job
-    or several jobs have."""
-    return job.number if isinstance(job, JobRef) and not job.tasks else str(job)
 
 
 @command("cancel")

@@ -362,8 +362,10 @@ def test_tasks_of_an_array_are_steered(desk, capsys, what):
         (12, "1,7"),
         (12, None),
     ]
-    assert run_cli(cosched, [what, "12_"]) == 1
-    assert "has the name 12_; see cosched queue --me" in capsys.readouterr().err
+    desk.asked.clear()
+    assert run_cli(cosched, [what, "12", "12_"]) == 1
+    assert "'12_' is not a job" in capsys.readouterr().err
+    assert [each["do"] for each in desk.asked] == ["queue"]
 
 
 def test_output_of_an_array_and_of_a_task(desk, capfd):

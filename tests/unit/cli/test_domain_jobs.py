@@ -606,12 +606,18 @@ def test_one_live_job_of_the_user_is_steered_by_its_name(desk, capsys, what):
         "cosched: no live job of yours has the name ap; see cosched queue --me",
     ]
     assert {request["do"] for request in desk.asked} == {"queue"}
-    assert run_cli(cosched, [what, "ap", "4", "--json"]) == 1
-    rows = json.loads(capsys.readouterr().out)["jobs"]
-    assert [(row["job"], row["error"] is None) for row in rows] == [
-        ("ap", False),
-        (4, True),
-    ]
+    assert run_cli(cosched, [what, "4", "app"]) == 1
+    assert {request["do"] for request in desk.asked} == {"queue"}
+
+
+def test_a_whole_name_goes_before_one_that_a_table_has_cut(desk):
+    mine = {"uid": os.geteuid(), "ended_ns": None}
+    whole = "abcdefghijklmnopqrst"  # as long as a cut one
+    desk.job(1, name=f"{whole}2", **mine)
+    desk.job(2, name=whole, **mine)
+    assert run_cli(cosched, ["cancel", whole, f"{whole}…"]) == 0
+    steered = [request["job"] for request in desk.asked if request["do"] == "cancel"]
+    assert steered == [2, 1]
 
 
 def test_output_prints_the_file_or_why_there_is_none(desk, capfdbinary):
