@@ -48,8 +48,7 @@ class Sending:
 
     def submit(self) -> int:
         """Submits the job; returns its number, of an array that of its first task."""
-        with self._connect_or_start() as client:
-            return client.submit(self._prepare(client))
+        return self.sender()()
 
     def _prepare(self, client: Client) -> Submission:
         for note in self.script.notes:
@@ -63,11 +62,11 @@ class Sending:
         if job.total == 1 and self.script.slots > 1:
             client.check_fits_a_node(self.script.slots)
             job = replace(job, cpus=self.script.slots)
+        self._warn_of_crowd(client)
         submission = prepare(client, job, _REPORTS)
         if self.script.text:
             script = to_wire(self.script.text)
             submission = msgspec.structs.replace(submission, script=script)
-        self._warn_of_crowd(client)
         if submission.pmi != "none" and (text := shm_text()):
             _REPORTS.warn(text)
         return submission
