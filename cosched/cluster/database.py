@@ -22,6 +22,9 @@ Upgrade = Callable[["Database"], None]
 #: The most characters of SQLite's message in an error, which can repeat parts of the file.
 _SHOWN = 200
 
+#: Advice about a file of jobs that is damaged or not ours.
+STORE_REMEDY = "move the file away to start with no jobs"
+
 
 class Database:
     """An open file. Its text may have any bytes: those that are not UTF-8 become U+FFFD, so
@@ -145,12 +148,20 @@ def open_database(
     return file
 
 
-def has_row(path: Path, query: str) -> bool:
-    """Returns whether a query has a row in an existing file, whatever its version. Raises
-    CoschedError if the file cannot be read."""
-    remedy = "it cannot be read"
-    with one_line(path, remedy), closing(sqlite3.connect(path)) as file:
-        return file.execute(query).fetchone() is not None
+def has_row(path: Path, table: str, condition: str, remedy: str) -> bool:
+    """Returns whether a row of an existing file fulfils a condition, whatever the version
+    of the file. It has none without the table. Raises CoschedError if the file cannot be
+    read.
+
+    remedy: advice about a file that is not ours.
+    """
+    in_file = f"{path.absolute().as_uri()}?mode=rw"
+    with one_line(path, remedy), closing(sqlite3.connect(in_file, uri=True)) as file:
+        tables = file.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,))
+        if tables.fetchone() is None:
+            return False
+        rows = file.execute(f"SELECT 1 FROM {table} WHERE {condition} LIMIT 1")
+        return rows.fetchone() is not None
 
 
 def copy_database(source: Path, target: Path) -> None:

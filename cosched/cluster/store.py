@@ -15,7 +15,7 @@ from typing import Any, cast
 import msgspec
 
 from cosched.cluster import learned_store
-from cosched.cluster.database import open_database
+from cosched.cluster.database import STORE_REMEDY, open_database
 from cosched.cluster.job_size import PastChange, change_decoder, decode_size
 from cosched.cluster.job_suspension import suspension_decoder
 from cosched.cluster.member import log_line
@@ -88,8 +88,9 @@ class JobStore:
     ) -> None:
         self._path = path
         self._complaints = Complaints(log, time.monotonic_ns)
-        remedy = "move the file away to start with no jobs"
-        self._file = open_database(path, TABLES, VERSION, remedy, log, upgrades(node_names))
+        self._file = open_database(
+            path, TABLES, VERSION, STORE_REMEDY, log, upgrades(node_names)
+        )
         #: The speeds and labels of programs that share nodes.
         self.learned = learned_store.LearnedStore(self._file, self._complaints)
         self._shared: OrderedDict[int, Submission] = OrderedDict()

@@ -9,14 +9,13 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from cosched.cluster.database import has_row
+from cosched.cluster.database import STORE_REMEDY, has_row
 from cosched.cluster.paths import DomainPaths
 from cosched.documents import read_toml
 from cosched.rundir.lock import is_held
 
 #: The name of each private domain.
 PRIVATE = "private"
-_LIVE = "SELECT 1 FROM jobs WHERE ended_ns IS NULL LIMIT 1"
 
 
 def is_at_rest(run_dir: Path) -> bool:
@@ -32,4 +31,6 @@ def is_at_rest(run_dir: Path) -> bool:
     if config.get("name") != PRIVATE or not isinstance(nodes, dict):
         return False
     locks = (paths.controller_lock, *map(paths.agent_lock, nodes))
-    return not any(map(is_held, locks)) and not has_row(paths.store, _LIVE)
+    return not any(map(is_held, locks)) and not has_row(
+        paths.store, "jobs", "ended_ns IS NULL", STORE_REMEDY
+    )

@@ -51,7 +51,14 @@ def test_other_domains_do_not_rest(paths, monkeypatch):
     assert not is_at_rest(paths.run_dir)
 
 
+def test_domain_without_tables_rests(paths):
+    paths.store.write_bytes(b"")
+    assert is_at_rest(paths.run_dir)
+
+
 def test_damaged_file_of_a_domain_is_one_line(paths):
     paths.store.write_bytes(b"no database" * 100)
-    with pytest.raises(CoschedError, match=r"jobs\.sqlite: file is not a database; "):
+    with pytest.raises(
+        CoschedError, match=r"jobs\.sqlite: file is not a database; move the"
+    ):
         is_at_rest(paths.run_dir)
