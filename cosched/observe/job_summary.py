@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -228,7 +228,8 @@ def _joins(record: JobRecord, run: Sequence[JobRecord]) -> bool:
 def summary(run: Sequence[JobRecord]) -> JobSummary:
     """Sums up the records of one run."""
     first = run[0]
-    nodes = tuple(sorted({record.node for record in run}))
+    by_node = _by_node(run)
+    nodes = tuple(sorted(by_node))
     began = min(record.began_wall_ns for record in run)
     ended = max(record.ended_wall_ns for record in run)
     refused: Counter[str] = Counter()
@@ -238,7 +239,8 @@ def summary(run: Sequence[JobRecord]) -> JobSummary:
     ends = [record.unfinished for record in run if record.unfinished is not None]
     began_after = [r.began_after_s for r in run if r.began_after_s is not None]
     fillings = [record.filling for record in run if record.filling is not None]
-    fraction, together_s = _together(run)
+    fraction, together_s = _together(by_node)
+    released_s = [sum(each.released_s for each in own) for own in by_node.values()]
     shared_nodes = [record.sharing for record in run if record.sharing is not None]
     return JobSummary(
         job=first.job,
@@ -256,9 +258,9 @@ def summary(run: Sequence[JobRecord]) -> JobSummary:
         scheduled_s=sum(record.scheduled_s for record in run) / len(nodes),
         unscheduled_s=sum(record.unscheduled_s for record in run) / len(nodes),
         suspended_s=sum(record.suspended_s for record in run) / len(nodes),
-        released_s=sum(record.released_s for record in run) / len(nodes),
+        released_s=sum(released_s) / len(nodes),
         together=fraction,
-        alone_s=together_s + min(record.released_s for record in run),
+        alone_s=together_s + min(released_s),
         cpu_s=sum(cpu) if len(cpu) == len(run) else None,
         switches=sum(record.switches for record in run),
         granted=sum(record.granted for record in run),
@@ -274,33 +276,48 @@ def summary(run: Sequence[JobRecord]) -> JobSummary:
     )
 
 
-def _together(run: Sequence[JobRecord]) -> tuple[float | None, float]:
+def _by_node(run: Sequence[JobRecord]) -> dict[str, list[JobRecord]]:
+    """Returns the records of a run by node; one node can have several, one by one."""
+    found: dict[str, list[JobRecord]] = {}
+    for record in run:
+        found.setdefault(record.node, []).append(record)
+    return found
+
+
+def _together(by_node: Mapping[str, Sequence[JobRecord]]) -> tuple[float | None, float]:
     """Returns the fraction of its scheduled time that a job was scheduled on all nodes, and
     that time in seconds.
 
     If the records have only the last intervals, the earlier time counts like these.
     """
-    if len({record.node for record in run}) == 1:
-        scheduled_s = sum(record.scheduled_s for record in run)
+    nodes = list(by_node.values())
+    if len(nodes) == 1:
+        scheduled_s = sum(record.scheduled_s for record in nodes[0])
         return (1.0 if scheduled_s else None), scheduled_s
-    began = max(record.began_wall_ns for record in run)
-    until = min(record.ended_wall_ns for record in run)
-    since = max(
-        record.began_wall_ns + record.complete_from_us * NS_PER_US for record in run
+    began = max(min(record.began_wall_ns for record in own) for own in nodes)
+    until = min(max(record.ended_wall_ns for record in own) for own in nodes)
+    incomplete = (each for own in nodes for each in own if each.complete_from_us)
+    complete_from = (
+        each.began_wall_ns + each.complete_from_us * NS_PER_US for each in incomplete
     )
+    since = max(complete_from, default=began)
     if since >= until:
         return None, 0.0
-    common = shared([clipped(_intervals(record), since, until) for record in run])
+    common = shared([clipped(_intervals(own), since, until) for own in nodes])
     scale = (until - began) / (until - since)
     return common.fraction, common.all_ns * scale / NS_PER_S
 
 
-def _intervals(record: JobRecord) -> list[Interval]:
-    began = record.began_wall_ns
-    return [
-        (began + start * NS_PER_US, began + end * NS_PER_US)
+def _intervals(records: Sequence[JobRecord]) -> list[Interval]:
+    """Returns when a job was scheduled on one node, in order."""
+    return sorted(
+        (
+            record.began_wall_ns + start * NS_PER_US,
+            record.began_wall_ns + end * NS_PER_US,
+        )
+        for record in records
         for start, end in record.intervals_us
-    ]
+    )
 
 
 def document(found: JobSummary) -> dict[str, Any]:

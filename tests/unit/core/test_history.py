@@ -272,7 +272,24 @@ def test_ranks_that_begin_when_others_have_ended_are_one_run():
     assert (found.nodes, found.tasks, found.began_after_s) == (("n1",), 2, 1.0001)
     assert (found.response_s, found.scheduled_s, found.alone_s) == (3.0, 2.0, 2.0)
     assert found.together == 1.0
-    assert len(runs([_ranks((0,), 0), _ranks((1,), 2, node="n2")])) == 1
+
+
+def test_one_node_can_have_several_records_of_a_run():
+    """n1 has the job at 0 to 1 s and at 2 to 3 s, n2 at 0 to 3 s."""
+    second = 1_000_000
+    one = [
+        _ranks((rank,), 2 * rank, intervals_us=((0, second),), released_s=1.0)
+        for rank in (0, 1)
+    ]
+    beside = _ranks((2,), 0, node="n2", intervals_us=((0, 3 * second),))
+    ended = BEGAN + 3 * NS_PER_S
+    beside = replace(beside, ended_wall_ns=ended, released_s=3.0)
+    (run,) = runs([*one, beside])
+    found = summary(run)
+    assert found.together == pytest.approx(2 / 3)
+    assert found.alone_s == pytest.approx(2.0 + 2.0)
+    (run,) = runs([one[0], _ranks((1,), 2, node="n2")])
+    assert summary(run).together is None
 
 
 def test_ranks_of_another_command_are_another_run():
