@@ -6,9 +6,10 @@ the heap may therefore be out of date: one that comes too early is put off, one 
 too late is ignored. As in the paper, a decision follows each arrival and each end.
 
 Usually a change is done at once; then the job stands still for its cost. Changes may also
-last, as in a domain (``lasts``): until then the job keeps its nodes, and a start that needs
-them waits. A job is suspended, and continues, at once and at no cost. Starts that need its
-nodes follow at the next tick of the same moment.
+last, as in a domain (``lasts``): the job keeps its nodes until then, stands still at the
+end of that time, and a start that needs its nodes waits. A job is suspended, and continues,
+at once and at no cost. Starts that need its nodes follow at the next tick of the same
+moment.
 """
 
 from __future__ import annotations
@@ -71,7 +72,8 @@ class MalleableDomain:
     """Feeds a stream of jobs to a queue. A job's number is its place in the stream.
 
     jobs: as the queue takes them. courses: when they end; None: when the queue expects it.
-    lasts: the time from the order of a change until its nodes are free or in use.
+    lasts: the time from the order of a change until its nodes are free or in use, which
+    includes the time that the job stands still for it.
     """
 
     def __init__(
@@ -156,18 +158,18 @@ class MalleableDomain:
         lasts_ns = self._lasts.ns(held, count(command.nodes))
         if lasts_ns:
             self._plan_end(place)
-            self._engine.at(now_ns + lasts_ns, END, self._resize_later, command)
+            self._engine.at(now_ns + lasts_ns, END, self._end_change_later, command)
             return False
-        self._resized(command)
+        self._end_change(command)
         return True
 
-    def _resize_later(self, command: ResizeJob) -> None:
+    def _end_change_later(self, command: ResizeJob) -> None:
         """Ends a change that has lasted, unless its job has ended."""
         if command.number in self._running:
-            self._resized(command)
+            self._end_change(command)
             self._decide()
 
-    def _resized(self, command: ResizeJob) -> None:
+    def _end_change(self, command: ResizeJob) -> None:
         place, now_ns = command.number, self._engine.now_ns
         cost_ns = self._open_change(place).cost_ns
         self._queue.handle(ResizeDone(now_ns, place, command.nodes, cost_ns))
@@ -200,8 +202,12 @@ def simulate(
     """Runs a stream of jobs, sorted by submission, on a machine of ``nodes`` nodes.
 
     knowledge: that of the queue about the jobs' run times. seed: draws the errors of
-    predictions. lasts: the time that a change takes, as in ``MalleableDomain``.
+    predictions. lasts: the time that a change takes, as in ``MalleableDomain``. Raises
+    ValueError for changes that last if the queue does not know the run times: the courses
+    of such jobs would count the cost of a change twice.
     """
+    if lasts != FREE and not knowledge.is_full:
+        raise ValueError("changes that last need a queue that knows the run times")
     engine = VirtualTime()
     queue = QueueMachine(Elastic(((0, nodes - 1),)), Policy(FCFS, plan, sizes))
     if knowledge.is_full:
@@ -209,6 +215,6 @@ def simulate(
     else:
         courses = OwnCourses(engine, queue, jobs, knowledge, seed)
         plain = [replace(job, execution=linear) for job in jobs]  # as in a domain
-        domain = MalleableDomain(engine, plain, queue, courses, lasts)
+        domain = MalleableDomain(engine, plain, queue, courses)
     engine.run(lambda: None)
     return domain.schedule

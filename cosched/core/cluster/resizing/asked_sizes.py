@@ -1,8 +1,8 @@
 """Chooses the numbers of nodes for which a program predicts the time of an iteration.
 
 All numbers up to 16 nodes are asked for, and above them each is a quarter larger than the
-one before. The library of malleable jobs and the simulator, which import nothing from each
-other, share this rule. The same is in ``cosched/malleable/native/prediction.c``.
+one before. The library of malleable jobs and the simulator share this rule. The same is in
+``cosched/malleable/native/prediction.c``.
 """
 
 from __future__ import annotations
