@@ -285,7 +285,9 @@ class SizeStorm:
         return f"{job['state']} on {hosts}, {wrong}, down {down}" if wrong or down else ""
 
     def finish(self) -> None:
-        """Ends the job, and compares its answer."""
+        """Ends the job, and compares its answer. The rigid run needs the program, too."""
+        if self.faults is not None:
+            self.faults.end_those_over(all_of_them=True)
         self._until(self.job).touch()
         self._until_so(self._has_ended, "the job does not end")
         job = self._ask(lambda client: client.job(self.job))
