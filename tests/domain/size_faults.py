@@ -63,8 +63,8 @@ class SizeFaults:
             del self._kinds["no processes"]
 
     def begin(self):
-        """Forgets the faults of earlier changes."""
-        self.deadly.clear()
+        """Forgets the faults of earlier changes, but for those that are not over."""
+        self.deadly &= self._undo.keys()
         self.recent.clear()
 
     # --- processes ------------------------------------------------------------------------
