@@ -94,12 +94,17 @@ def simulated(
     cost: AdaptationCost,
     lasts: AdaptationCost,
     least_ns: int,
+    start_ns: int,
 ) -> dict[str, float]:
     """Returns the figures of the simulator. cost: how long a job stood still for a change
     when it ran live. lasts: the time from the order of a change to its end. least_ns: no
-    job is shorter, because that is what a start and an end of MPI take here."""
+    job is shorter, because that is what a start and an end of MPI take here. start_ns: each
+    job waits so much longer, because that is what its start takes."""
     costly = [
         msgspec.structs.replace(job, cost=cost, walltime_ns=max(job.walltime_ns, least_ns))
         for job in jobs
     ]
-    return figures(run_stream(costly, nodes, policy, lasts=lasts))
+    found = figures(run_stream(costly, nodes, policy, lasts=lasts))
+    for quantity in ("mean_wait_s", "mean_total_s"):
+        found[quantity] += start_ns / NS_PER_S
+    return found

@@ -4,8 +4,9 @@ and sets the figures beside the simulator's.
 The nodes share the CPUs of this machine, so the programs are paced: a job sleeps as long as
 Table 1's problem computes, scaled (benchmarks/programs/paced.py). Everything else is real:
 the domain, its agents, MPI, the changes of size and the data that moves. The simulator gets
-the same jobs, and two medians as they were live: how long a change took, and how long its
-job stood still for it.
+the same jobs, and three figures as they were live: the mean time that a change took, the
+mean time that its job stood still for it, and the shortest wait of a job, which is the time
+of a start.
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ class Costs:
     """The times of the starts and changes of one live run."""
 
     least_ns: int  #: the shortest job, from its start to its end
+    start_ns: int  #: the shortest time from a submission to a start
     grown_ns: tuple[int, ...]  #: how long each job that grew stood still
     shrunk_ns: tuple[int, ...]  #: the same for jobs that shrank
     grown_after_ns: tuple[int, ...]  #: from the order of each growth to its end
@@ -58,16 +60,16 @@ class Costs:
 
     def stands(self) -> AdaptationCost:
         """Returns how long a job stands still, as the simulator's model of a change."""
-        return _medians(self.grown_ns, self.shrunk_ns)
+        return _means(self.grown_ns, self.shrunk_ns)
 
     def lasts(self) -> AdaptationCost:
         """Returns the time from an order to the end of the change, as such a model."""
-        return _medians(self.grown_after_ns, self.shrunk_after_ns)
+        return _means(self.grown_after_ns, self.shrunk_after_ns)
 
 
-def _medians(grown_ns: Sequence[int], shrunk_ns: Sequence[int]) -> AdaptationCost:
-    base_ns = round(statistics.median(shrunk_ns or (0,)))
-    more_ns = round(statistics.median(grown_ns or (0,))) - base_ns
+def _means(grown_ns: Sequence[int], shrunk_ns: Sequence[int]) -> AdaptationCost:
+    base_ns = round(statistics.fmean(shrunk_ns or (0,)))
+    more_ns = round(statistics.fmean(grown_ns or (0,))) - base_ns
     return AdaptationCost(base_ns, added_ns=max(0, more_ns))
 
 
@@ -114,7 +116,7 @@ def run(
 
 def live_figures(jobs: Sequence[JobInfo]) -> dict[str, float]:
     """Returns the quantities of ended jobs, as ``policies.figures`` defines them."""
-    waits = [(each["started_ns"] or 0) - each["submitted_ns"] for each in jobs]
+    waits = _waits_ns(jobs)
     totals = [(each["ended_ns"] or 0) - each["submitted_ns"] for each in jobs]
     first = min(each["submitted_ns"] for each in jobs)
     last = max(each["ended_ns"] or 0 for each in jobs)
@@ -123,6 +125,10 @@ def live_figures(jobs: Sequence[JobInfo]) -> dict[str, float]:
         "mean_total_s": statistics.fmean(totals) / NS_PER_S,
         "throughput_per_h": len(jobs) * 3600 * NS_PER_S / (last - first),
     }
+
+
+def _waits_ns(jobs: Sequence[JobInfo]) -> list[int]:
+    return [(each["started_ns"] or 0) - each["submitted_ns"] for each in jobs]
 
 
 def costs_of(jobs: Sequence[JobInfo]) -> Costs:
@@ -138,7 +144,13 @@ def costs_of(jobs: Sequence[JobInfo]) -> Costs:
     took_ns = [(job["ended_ns"] or 0) - (job["started_ns"] or 0) for job in jobs]
     refused = sum(bool(each["refused"]) for job in jobs for each in job["changes"])
     return Costs(
-        min(took_ns), _stood(grown), _stood(shrunk), _after(grown), _after(shrunk), refused
+        min(took_ns),
+        min(_waits_ns(jobs)),
+        _stood(grown),
+        _stood(shrunk),
+        _after(grown),
+        _after(shrunk),
+        refused,
     )
 
 
@@ -172,6 +184,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
                         changed.stands(),
                         changed.lasts(),
                         changed.least_ns,
+                        changed.start_ns,
                     )
                 )
                 advance()
