@@ -104,15 +104,20 @@ def domain(home):
         desk.listen()
 
         def serve():
-            connection, _ = desk.accept()
-            with connection, connection.makefile("rb") as stream:
-                for line in stream:
-                    answer = {"ok": answers[json.loads(line)["do"]]}
-                    connection.sendall(json.dumps(answer).encode() + b"\n")
+            while True:
+                try:
+                    connection, _ = desk.accept()
+                except OSError:  # the test is over
+                    return
+                with connection, connection.makefile("rb") as stream:
+                    for line in stream:
+                        answer = {"ok": answers[json.loads(line)["do"]]}
+                        connection.sendall(json.dumps(answer).encode() + b"\n")
 
         thread = threading.Thread(target=serve)
         thread.start()
         yield str(paths.run_dir)
+        desk.shutdown(socket.SHUT_RDWR)
         thread.join()
 
 
