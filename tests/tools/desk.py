@@ -9,6 +9,20 @@ from pathlib import Path
 SIZES = ("minimum", "ideal", "preferred")
 
 
+def play_private_domains(monkeypatch):
+    """Makes each start of a private domain the start of a desk; returns the desks. The
+    caller closes them."""
+    for variable in ("COSCHED_NODE", "COSCHED_DOMAIN_JOB"):
+        monkeypatch.delenv(variable, raising=False)
+    started = []
+
+    def start(run_dir, node):
+        started.append(FakeDesk(run_dir))
+
+    monkeypatch.setattr("cosched.cluster.up.private.start_private", start)
+    return started
+
+
 class FakeDesk:
     """A domain whose jobs a test sets. ``asked``: the requests, in order. ``jobs``: the
     answers about jobs by number. Submissions become jobs that are done at once, unless

@@ -27,7 +27,7 @@ from cosched.cli.options import complete_domain_jobs
 from cosched.cluster.client import NoDomain, Patience
 from cosched.core.errors import CoschedError
 from tests.places import ROOT
-from tests.tools.desk import FakeDesk
+from tests.tools.desk import FakeDesk, play_private_domains
 
 #: A program with mpi4py.
 MALLEABLE = str(ROOT / "benchmarks/programs/sten.py")
@@ -244,14 +244,7 @@ def test_refusal_of_the_domain_is_one_line(desk, capsys):
 
 
 def test_a_private_domain_that_ended_before_the_job_was_sent_starts_again(monkeypatch):
-    for variable in ("COSCHED_NODE", "COSCHED_DOMAIN_JOB"):
-        monkeypatch.delenv(variable, raising=False)
-    started = []
-
-    def start(run_dir, node):
-        started.append(FakeDesk(run_dir))
-
-    monkeypatch.setattr("cosched.cluster.up.private.start_private", start)
+    started = play_private_domains(monkeypatch)
     with tempfile.TemporaryDirectory(prefix="cosched-t-") as name:
         run_dir = Path(name)
         sending = Sending(Job(["true"], mpi="none", shim=False), run_dir)

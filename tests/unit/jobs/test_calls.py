@@ -22,7 +22,7 @@ from cosched.core.names import member_of
 from cosched.jobs.calls import parcels
 from cosched.jobs.preparing import check_memory
 from cosched.linux.memory import MachineMemory
-from tests.tools.desk import FakeDesk
+from tests.tools.desk import FakeDesk, play_private_domains
 
 
 class Domain(FakeDesk):
@@ -210,14 +210,7 @@ def test_a_file_of_another_user_is_not_read(tmp_path):
 
 
 def test_connect_starts_a_private_domain(monkeypatch, tmp_path):
-    for variable in ("COSCHED_NODE", "COSCHED_DOMAIN_JOB"):
-        monkeypatch.delenv(variable, raising=False)
-    started = []
-
-    def start(run_dir, node):
-        started.append(FakeDesk(run_dir))
-
-    monkeypatch.setattr("cosched.cluster.up.private.start_private", start)
+    started = play_private_domains(monkeypatch)
     with tempfile.TemporaryDirectory(prefix="cosched-t-") as name:
         with pytest.raises(NoDomain, match="start one with: cosched submit PROGRAM, or"):
             Client.connect(name, "n1")
