@@ -5,8 +5,8 @@ The nodes share the CPUs of this machine, so the programs are paced: a job sleep
 Table 1's problem computes, scaled (benchmarks/programs/paced.py). Everything else is real:
 the domain, its agents, MPI, the changes of size and the data that moves. The simulator gets
 the same jobs, and three figures as they were live: the mean time that a change took, the
-mean time that its job stood still for it, and the shortest wait of a job, which is the time
-of a start.
+mean time that its job stood still for it, and the shortest wait of a job. A start takes
+that long.
 """
 
 from __future__ import annotations

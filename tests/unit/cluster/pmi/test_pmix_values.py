@@ -1,4 +1,4 @@
-"""What a PMIx server makes of the values that libpmix passes."""
+"""A PMIx server reads the values that libpmix passes."""
 
 import pytest
 
