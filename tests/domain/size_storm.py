@@ -3,14 +3,16 @@
     scripts/dev storm sizes sten --changes 500 --nodes 16 --seed 1
     scripts/dev storm sizes sten --language c --changes 500
     scripts/dev storm sizes cl --language c --minutes 10
+    scripts/dev storm sizes cl --language c --changes 500 --lab             (root)
     scripts/dev storm sizes ge --changes 500 --faults 1000 --mpi openmpi   (root)
 
 A job of benchmarks/programs runs in a domain of so many agents on this machine. Its owner
 gives it other bounds, and an operator drains nodes that it has, at random. At its end its
 answer is compared with that of a rigid run of as many iterations.
 
-With faults, each member has a network of its own, and random faults come at random moments
-of the changes (``size_faults.py``). After each change all harm is mended. Then the job must
+A node is an address of this machine or, with --lab, a lab node. With faults, each member
+has a network of its own at a switch, and random faults come at random moments of the
+changes (``size_faults.py``). After each change all harm is mended. Then the job must
 get the size that was wanted last, or a fault must explain its end. What the controller
 counts must be what runs: the job's nodes, its ranks, its pages. A job that has ended is
 followed by another one.
@@ -38,6 +40,7 @@ from cosched.config.queue import ChangeSettings, QueueSettings
 from cosched.core.errors import CoschedError
 from cosched.core.names import CONTROLLER
 from cosched.core.units import NS_PER_S
+from tests.domain.lab_members import LabMembers
 from tests.domain.rig import Rig
 from tests.domain.size_faults import SizeFaults
 from tests.domain.size_program import FOLDERS, Language, StormProgram
@@ -52,8 +55,8 @@ FAULT_WITHIN_S = 1.0
 
 
 class SizeStorm:
-    """Jobs of ``program`` in a domain. seed: draws the changes. faults: how many come while
-    ``changes`` are made."""
+    """Jobs of ``program`` in a domain. seed: draws the changes. wires: the networks of its
+    members, if they have their own. Faults come if they are those of a switch."""
 
     def __init__(
         self,
@@ -64,8 +67,9 @@ class SizeStorm:
         *,
         mpi: str = "mpich",
         language: Language = Language.PYTHON,
-        switch: Switch | None = None,
+        wires: Switch | LabMembers | None = None,
     ) -> None:
+        switch = wires if isinstance(wires, Switch) else None
         late_s, lost_s = (60, 60) if switch is None else (8, 10)
         self.rig = Rig(
             folder,
@@ -78,7 +82,7 @@ class SizeStorm:
                 changes=ChangeSettings(late_after_ns=late_s * NS_PER_S, spared_ns=1),
             ),
             life=LifeSettings(lost_after_ns=lost_s * NS_PER_S, prepare_ns=20 * NS_PER_S),
-            wires=switch,
+            wires=wires,
             security=SecuritySettings(tuple(f"n{at}" for at in range(1, nodes + 1))),
         )
         self.chance = random.Random(seed)
@@ -89,9 +93,8 @@ class SizeStorm:
         self.problems = []
         self.job = 0
         self._starts = 0  # of the job, as it was seen last
-        over_network = switch is not None
         self.program = StormProgram(
-            self.rig, program, mpi, language, over_network=over_network
+            self.rig, program, mpi, language, over_network=wires is not None
         )
         self._drained = ""
         self._wanted = range(1, 2)
@@ -354,6 +357,9 @@ def main():
     options.add_argument("--faults", type=int, default=0, help="in all changes (root)")
     options.add_argument("--minutes", type=float, help="make no changes after this time")
     options.add_argument("--nodes", type=int, default=16)
+    options.add_argument(
+        "--lab", action="store_true", help="the nodes are lab nodes (root; no faults)"
+    )
     options.add_argument("--mpi", choices=[*FOLDERS], default="mpich")
     languages = [each.value for each in Language]
     options.add_argument("--language", choices=languages, default="python")
@@ -364,7 +370,11 @@ def main():
     print(f"seed {given.seed}, folder {folder}", flush=True)
     names = [CONTROLLER, *(f"n{at}" for at in range(1, given.nodes + 1))]
     with contextlib.ExitStack() as end:
-        switch = end.enter_context(Switch(names)) if given.faults else None
+        wires: Switch | LabMembers | None = None
+        if given.faults:
+            wires = end.enter_context(Switch(names))
+        elif given.lab:
+            wires = end.enter_context(LabMembers(folder / "lab", names))
         storm = SizeStorm(
             folder,
             given.program,
@@ -372,7 +382,7 @@ def main():
             given.seed,
             mpi=given.mpi,
             language=Language(given.language),
-            switch=switch,
+            wires=wires,
         )
         end.callback(storm.rig.close)
         if storm.faults is not None:
