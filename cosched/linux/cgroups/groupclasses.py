@@ -3,13 +3,9 @@
 Each class is one group, below one group for all classes of the tag:
 
     BASE/cosched-TAG          weight: the default times the CPUs that the classes use
+                              (``top_weight``)
     BASE/cosched-TAG/JOB      weight or quota: the job's percent times its CPUs; for an
                               unscheduled job at most as many CPUs as it has tasks
-
-**The weight of the top.** The top competes with ordinary programs beside it: daemons,
-launchers, programs that start and register. On each CPU that the classes use, the top as a
-whole weighs as much as one ordinary task. So a program beside the classes gets at least
-half of a CPU, and takes at most half from the classes.
 
 **Normal shares.** After ``create`` and ``restore`` each class has the default weight times
 its CPUs and no quota. Beside classes with shares that is about 1%, so a new class changes
@@ -57,6 +53,7 @@ from cosched.linux.cgroups.shares import (
     weights,
     width,
 )
+from cosched.linux.cgroups.top_weight import TopWeight
 from cosched.linux.classes import (
     ClassLocation,
     ShareRefused,
@@ -102,7 +99,7 @@ class GroupClasses:
         self._percents: dict[str, int] = {}
         self._bounded: frozenset[str] = frozenset()
         self._knobs = Knobs[tuple[str, str]]()
-        self._top_weight: int | None = None
+        self._top_weight = TopWeight(self.top, self.controls)
         #: Shares may differ from those that were written, or widths have changed, which
         #: changes the scale of all weights.
         self._rewrite = False
@@ -222,7 +219,7 @@ class GroupClasses:
         if self._groups:
             self._weigh_top()
         else:
-            self._top_weight = None  # another process may remove the empty top
+            self._top_weight.forget()
 
     def _forget(self, job: str) -> None:
         group = self._groups.pop(job, None)
@@ -329,18 +326,7 @@ class GroupClasses:
 
     def _weigh_top(self) -> None:
         cpus = frozenset[int]().union(*(group.cpus for group in self._groups.values()))
-        self._set_top_weight(self.controls.scale.one_cpu * max(1, len(cpus)))
-
-    def _set_top_weight(self, weight: int) -> None:
-        weight = min(weight, self.controls.scale.high)
-        if weight == self._top_weight:
-            return
-        top = self._trees[0].top
-        try:
-            write(top / self.controls.weight_file, str(weight))
-        except OSError as error:
-            raise CoschedError(f"{top}: its weight cannot be set: {why(error)}") from None
-        self._top_weight = weight
+        self._top_weight.set_for(len(cpus))
 
     # -- accounts -----------------------------------------------------------------------
 
@@ -377,10 +363,10 @@ class GroupClasses:
             except OSError as error:
                 if error.errno not in (errno.ENOENT, errno.ENODEV):
                     failed = failed or self._write_error(job, error)
-        self._top_weight = None
+        self._top_weight.forget()
         # If the top is gone by now, no class needs its weight.
         with contextlib.suppress(CoschedError):
-            self._set_top_weight(sum(normal.values()))
+            self._top_weight.set(sum(normal.values()))
         self._percents = {}
         self._rewrite = True
         if failed is not None:
@@ -418,4 +404,4 @@ class GroupClasses:
         """Removes the parents of the classes if no process has classes there."""
         for tree in self._trees:
             tree.tidy()
-        self._top_weight = None
+        self._top_weight.forget()

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from cosched.linux.cgroups import cgroup2, cgroupfs, freezer, groupclasses
+from cosched.linux.cgroups import cgroup2, cgroupfs, freezer, groupclasses, top_weight
 from cosched.linux.cgroups.inplace import loans
 
 SELF = 100
@@ -42,7 +42,7 @@ class FakeKernel:
         monkeypatch.setattr(os, "mkdir", self._make)
         monkeypatch.setattr(os, "rmdir", self._remove)
         monkeypatch.setattr(os, "pwrite", self._overwrite)
-        for module in (cgroupfs, cgroup2, freezer, groupclasses, loans):
+        for module in (cgroupfs, cgroup2, freezer, groupclasses, loans, top_weight):
             monkeypatch.setattr(module, "write", self.write)
         self.attributes: dict[tuple[str, str], bytes] = {}
         monkeypatch.setattr(os, "setxattr", self._set_attribute)

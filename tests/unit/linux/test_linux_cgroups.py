@@ -13,7 +13,7 @@ import pytest
 
 from cosched.core.errors import CoschedError
 from cosched.linux import proc
-from cosched.linux.cgroups import cgroup2, cgroupfs, freezer, groupclasses
+from cosched.linux.cgroups import cgroup2, cgroupfs, freezer, groupclasses, top_weight
 from cosched.linux.cgroups.groupclasses import GroupClasses
 from cosched.linux.classes import ShareRefused
 from cosched.linux.probe import attach, probe
@@ -214,12 +214,12 @@ def test_class_without_top_weight_is_not_made(
             raise OSError(errno.EACCES, "Permission denied")
         kernel.write(path, text)
 
-    monkeypatch.setattr(groupclasses, "write", refuse)
+    monkeypatch.setattr(top_weight, "write", refuse)
     with pytest.raises(CoschedError, match="its weight cannot be set"):
         classes.create("0.a", ONE)
     with pytest.raises(CoschedError, match="does not exist"):
         classes.add("0.a", kernel.spawn(200))
-    monkeypatch.setattr(groupclasses, "write", kernel.write)
+    monkeypatch.setattr(top_weight, "write", kernel.write)
     classes.create("0.a", ONE)
     classes.add("0.a", 200)
     assert kernel.members(base / "cosched-n/0.a") == [200]
