@@ -131,7 +131,7 @@ def lab_nodes_option() -> Any:
         "--nodes",
         type=click.IntRange(1),
         metavar="N",
-        help="Virtual nodes: of the lab that is up, or of a private one.",
+        help="Virtual nodes: the first N of the lab that is up, or those of a private one.",
     )
 
 

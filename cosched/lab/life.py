@@ -90,7 +90,7 @@ def make_lab(
     run_dir = run_dir.resolve()
     _require_outside(run_dir)
     with locked(run_dir, create=True):
-        _check_not_up(run_dir)
+        check_not_up(run_dir)
         _sweep(run_dir)
         try:
             state = _make(run_dir, planned, tools, rate)
@@ -158,8 +158,8 @@ def _require_outside(run_dir: Path) -> None:
 # --- making -------------------------------------------------------------------------
 
 
-def _check_not_up(run_dir: Path) -> None:
-    """Removes the rest of an incomplete lab; refuses if a lab is up."""
+def check_not_up(run_dir: Path) -> None:
+    """Raises CoschedError if a lab is up. Removes the files of one that is dead."""
     try:
         lab = Lab.load(run_dir)
     except CoschedError:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network
 from pathlib import Path
 
+from cosched.core.counting import counted
 from cosched.core.errors import CoschedError
 
 NETWORK = IPv4Network("10.77.0.0/24")
@@ -42,8 +43,9 @@ def plan_nodes(
     planned = _plan(nodes, cores_per_node, cpus)
     if needed > len(cpus):
         raise CoschedError(
-            f"{nodes} nodes of {cores_per_node} need {needed} cores, and this machine "
-            f"gives {len(cpus)}: ask for fewer nodes, fewer cores a node, or --share-cpus"
+            f"{nodes} nodes with {counted(cores_per_node, 'core')} each need {needed} "
+            f"cores, and this machine gives {len(cpus)}: ask for fewer, or make the lab "
+            "with 'cosched lab up --share-cpus'"
         )
     return planned
 

@@ -225,7 +225,7 @@ def test_bench_interrupted_leaves_nothing_behind(start_bench, temporary, number)
     assert first_run.startswith("run 1/27  batch   1  ")
     bench.send_signal(number)
     text, progress = bench.communicate(timeout=240)
-    assert bench.returncode == 130
+    assert bench.returncode == 128 + number
     assert text == ""
     assert progress.splitlines()[-1] == "cosched: interrupted"
     assert os.listdir(temporary) == []

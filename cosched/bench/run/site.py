@@ -1,7 +1,7 @@
 """Finds the nodes of a bench, and makes a lab if need be.
 
-Named hosts are used as they are. Without hosts, the lab that is up is used if it has enough
-nodes. Otherwise a private lab is made in a new run directory; it ends with the bench.
+Named hosts are used as they are. Without hosts, the lab that is up is used, if it is as
+asked. If none is up, a private lab is made in a new run directory; it ends with the bench.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 
 from cosched.bench.run.interrupts import shielded
 from cosched.bench.run.remote import RemoteSettings
+from cosched.core.counting import counted
 from cosched.core.errors import CoschedError
 from cosched.core.rates import format_rate
 from cosched.lab import life
@@ -55,17 +56,16 @@ class Site:
 
 @contextmanager
 def lab_site(
-    run_dir: Path, nodes: int, cores_per_node: int, rate: int | None
+    run_dir: Path, nodes: int, cores_per_node: int | None, rate: int | None
 ) -> Iterator[Site]:
-    """A site of ``nodes`` virtual nodes. rate: of their links; None: any."""
+    """A site of ``nodes`` nodes of the lab that is up, or of a new one.
+
+    cores_per_node: CPUs of each; None: any. rate: of their links; None: any. CoschedError
+    if the lab that is up has others.
+    """
     present = Lab.load(run_dir)
-    if present is not None and len(present.nodes) >= nodes:
-        if rate is not None and rate != present.rate:
-            links = describe_links(present.rate)
-            raise CoschedError(
-                f"--rate {format_rate(rate)}: the lab that is up has {links}: run "
-                "'cosched lab down' first, or leave out --rate"
-            )
+    if present is not None:
+        _check_lab(present, nodes, cores_per_node, rate)
         yield _of_nodes(present, present.nodes[:nodes])
         return
     require_root()
@@ -73,12 +73,35 @@ def lab_site(
     try:
         with shielded():
             private = _private_run_dir()
-        lab = life.up(private, nodes, cores_per_node, rate=rate)
+        lab = life.up(private, nodes, cores_per_node or 1, rate=rate)
         yield replace(_of_nodes(lab, lab.nodes), private=True)
     finally:
         with shielded():
             if private is not None:
                 _take_down(private)
+
+
+def _check_lab(lab: Lab, nodes: int, cores_per_node: int | None, rate: int | None) -> None:
+    """Raises CoschedError if a lab is not as the bench wants it."""
+    wanted = has = ""
+    if rate is not None and rate != lab.rate:
+        wanted, has = f"--rate {format_rate(rate)}", describe_links(lab.rate)
+    if cores_per_node is not None and any(
+        len(node.cpus) != cores_per_node for node in lab.nodes[:nodes]
+    ):
+        wanted = f"--cores-per-node {cores_per_node}"
+        has = counted(len(lab.nodes[0].cpus), "CPU") + " a node"
+    if len(lab.nodes) < nodes:
+        raise CoschedError(
+            f"{nodes} nodes are wanted, and the lab that is up has {len(lab.nodes)}: give "
+            f"--nodes {len(lab.nodes)}, or run 'cosched lab down' first"
+        )
+    if wanted:
+        option = wanted.split()[0]
+        raise CoschedError(
+            f"{wanted}: the lab that is up has {has}: run 'cosched lab down' first, or "
+            f"leave out {option}"
+        )
 
 
 def has_lab(run_dir: Path, nodes: int) -> bool:

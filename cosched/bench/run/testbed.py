@@ -30,7 +30,7 @@ from cosched.lab.slurm_conf import SHARED, partition
 from cosched.launch.family import Mpi
 from cosched.launch.mpi import SearchPath, find_mpi
 from cosched.launch.nodes import lease_node
-from cosched.launch.program import inspect, which
+from cosched.launch.program import inspect, require, which
 from cosched.linux.here import this_node
 from cosched.node.lifetime.spawn import start_private_pair
 from cosched.node.sockets.client import find_daemon
@@ -44,7 +44,7 @@ class TestbedOptions:
 
     run_dir: Path  #: the run directory of the lab or the daemons
     nodes: int = 2  #: the size of a lab; named hosts have their own number
-    cores_per_node: int = 1  #: CPUs of a node, if the bench makes the lab
+    cores_per_node: int | None = None  #: CPUs of a node of the lab; None: any, or 1
     rate: int | None = None  #: the rate of the lab's links, in bits a second; None: any
     hosts: tuple[str, ...] = ()  #: names of nodes; empty: the lab
     mpi: str | None = None  #: the value of --mpi; None: the first program decides
@@ -140,6 +140,7 @@ def open_testbed(
     """Yields the testbed for these workloads; removes the lab if it made one."""
     for workload in workloads:
         _check_fit(workload, options)
+        _check_programs(workload, environ)
     Settings().changed(dict(options.settings))
     jobs = [spec for workload in workloads for spec in workload.jobs]
     mpi = _mpi_at_hand(jobs, options.mpi, environ)
@@ -192,6 +193,27 @@ def _check_fit(workload: Workload, options: TestbedOptions) -> None:
                 f"{workload.origin}, job '{spec.name}': {spec.ranks} ranks do not fit "
                 f"on {left} nodes at ppn = {spec.ppn}; raise ppn or leave it out"
             )
+
+
+def _check_programs(workload: Workload, environ: Mapping[str, str]) -> None:
+    """Raises CoschedError for a program or C file that is missing here."""
+    for spec in workload.jobs:
+        try:
+            _require_program(spec, environ)
+        except CoschedError as error:
+            raise CoschedError(f"{workload.origin}, job '{spec.name}': {error}") from None
+
+
+def _require_program(spec: JobSpec, environ: Mapping[str, str]) -> None:
+    """Raises CoschedError unless the job's program is there, seen from where it runs."""
+    if spec.source is not None:
+        if not spec.source.is_file():
+            raise CoschedError(f"source '{spec.source}': no such file")
+        return
+    word = spec.command[0]
+    if "/" in word and spec.cwd is not None:
+        word = str(spec.cwd / word)
+    require(word, {**environ, **spec.env})
 
 
 def check_slurm(site: Site, workloads: Sequence[Workload]) -> None:

@@ -203,15 +203,17 @@ class Workload:
                 text = "excludes [arrivals]; leave one of them out"
                 yield Mistake(f"job.{number}.start", text)
         seen: set[str] = set()
-        for name in (instance.name for instance in _instances(self.jobs)):
-            try:
-                check_job_name(name)
-            except CoschedError as error:
-                yield Mistake("job", str(error))
-            if name in seen:
-                text = "rename one, or use 'count' for instances"
-                yield Mistake("job", f"two jobs are called '{name}'; {text}")
-            seen.add(name)
+        for number, spec in enumerate(self.jobs, 1):
+            where = f"job.{number}.name"
+            for name in _instance_names(spec):
+                try:
+                    check_job_name(name)
+                except CoschedError as error:
+                    yield Mistake(where, str(error))
+                if name in seen:
+                    text = "rename one, or use 'count' for instances"
+                    yield Mistake(where, f"two jobs are called '{name}'; {text}")
+                seen.add(name)
 
     def instances(self) -> tuple[JobInstance, ...]:
         """Returns every job instance, in order of submission."""
@@ -250,7 +252,13 @@ def parse_workload(text: str, origin: str, folder: Path) -> Workload:
 
 def _instances(jobs: tuple[JobSpec, ...]) -> list[JobInstance]:
     return [
-        JobInstance(f"{spec.name}.{n}" if spec.count > 1 else spec.name, spec, spec.start_s)
+        JobInstance(name, spec, spec.start_s)
         for spec in jobs
-        for n in range(1, spec.count + 1)
+        for name in _instance_names(spec)
     ]
+
+
+def _instance_names(spec: JobSpec) -> list[str]:
+    if spec.count == 1:
+        return [spec.name]
+    return [f"{spec.name}.{n}" for n in range(1, spec.count + 1)]

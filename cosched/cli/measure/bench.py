@@ -109,7 +109,8 @@ class Bench(Command):
             TestbedOptions,
             nodes=lab_nodes_option(),
             cores_per_node=option(
-                type=click.IntRange(1), help="CPUs of each node of a private lab."
+                type=click.IntRange(1),
+                help="CPUs of each node of the lab; 1 if the bench makes it.",
             ),
             rate=rate_option(),
             hosts=hosts_option(),
@@ -161,7 +162,7 @@ class Bench(Command):
             command_line=tuple(sys.argv),
         )
         check_writable(self.json_file)
-        with measuring():
+        with measuring(options.resume):
             outcome = run_bench(options, os.environ, display_stream())
         write_outcome(self.json_file, outcome.text, outcome.document)
         return EXIT_FAILURE if outcome.failed else 0

@@ -59,6 +59,7 @@ class Up(Command):
     as_json: bool = json_option()
 
     def run(self) -> None:
+        life.check_not_up(self.run_dir)
         plan = plan_crowded_nodes if self.share_cpus else plan_nodes
         planned = plan(self.nodes, self.cores_per_node, life.usable_siblings())
         lab = life.make_lab(self.run_dir, planned, not self.no_daemons, self.rate)
@@ -128,7 +129,7 @@ class Exec(Command):
 
 def _show(lab: Lab | None, as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps(_plain(lab)))
+        click.echo(json.dumps(_plain(lab), indent=2))
     elif lab is not None:
         for node in lab.nodes:
             cpus = format_cpu_list(node.cpus)

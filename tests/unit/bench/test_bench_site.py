@@ -1,4 +1,4 @@
-"""The nodes of a bench: the rate of the lab's links."""
+"""The nodes of a bench: the lab that is up, or a private one; and missing programs."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 
 from cosched.bench.run import site, testbed
 from cosched.bench.run.site import lab_site
+from cosched.bench.workload.file import JobSpec, Workload
 from cosched.core.errors import CoschedError
 from cosched.lab.lab import Lab
 from cosched.lab.state import NodeRecord
@@ -48,6 +49,51 @@ def test_lab_with_other_links_is_refused_in_a_line(present, rate, words):
     message = f"^--rate 1 Gbit/s: the lab that is up has {words}: run 'cosched lab down'"
     with pytest.raises(CoschedError, match=message), lab_site(Path("/run/x"), 2, 1, GBIT):
         pass
+
+
+@pytest.mark.parametrize(
+    ("nodes", "cores", "words"),
+    [
+        (2, 4, "--cores-per-node 4: the lab that is up has 1 CPU a node: run"),
+        (3, None, "3 nodes are wanted, and the lab that is up has 2: give --nodes 2"),
+    ],
+)
+def test_lab_with_other_nodes_is_refused_in_a_line(present, nodes, cores, words):
+    present(None)
+    with (
+        pytest.raises(CoschedError, match=f"^{words}"),
+        lab_site(Path("/run/x"), nodes, cores, None),
+    ):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("program", "words"),
+    [
+        ({"command": ("./none",)}, r"'a': program '.*/none': no such file"),
+        (
+            {"command": ("no-such-program",)},
+            r"'a': program 'no-such-program': not found in",
+        ),
+        ({"source": Path("none.c")}, r"'a': source 'none\.c': no such file"),
+    ],
+)
+def test_missing_program_is_refused_before_any_run(tmp_path, program, words):
+    spec = JobSpec(name="a", ranks=1, cwd=tmp_path, **program)
+    workload = Workload(title="t", description="", jobs=(spec,), origin="mine.toml")
+    options = testbed.TestbedOptions(Path("/run/x"), hosts=("n1",))
+    with pytest.raises(CoschedError, match=f"^mine.toml, job {words}"):
+        testbed.open_testbed([workload], options, {"PATH": "/bin"}).__enter__()
+
+
+def test_program_is_found_from_where_the_job_runs(tmp_path):
+    (tmp_path / "mine").symlink_to("/bin/true")
+    spec = JobSpec(name="a", ranks=9, cwd=tmp_path, command=("./mine",), first=1)
+    workload = Workload(title="t", description="", jobs=(spec,), origin="mine.toml")
+    options = testbed.TestbedOptions(Path("/run/x"), settings={"slice": "no time"})
+    # It goes on to the next check.
+    with pytest.raises(CoschedError, match="no time"):
+        testbed.open_testbed([workload], options, {"PATH": "/bin"}).__enter__()
 
 
 @pytest.mark.parametrize("rate", [None, GBIT])

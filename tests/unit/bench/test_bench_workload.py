@@ -288,13 +288,13 @@ def test_arrivals_have_the_mean_interval():
         ),
         (
             job() + "\n" + job(),
-            "file.toml:1: job: two jobs are called 'ep'; rename one, or use 'count' for "
-            "instances",
+            "file.toml:6: job.2.name: two jobs are called 'ep'; rename one, or use 'count' "
+            "for instances",
         ),
         (
             job(count="2") + "\n" + job(name='"ep.2"'),
-            "file.toml:1: job: two jobs are called 'ep.2'; rename one, or use 'count' "
-            "for instances",
+            "file.toml:7: job.2.name: two jobs are called 'ep.2'; rename one, or use "
+            "'count' for instances",
         ),
         (
             "x = ",
