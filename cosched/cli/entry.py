@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
 
 EXIT_FAILURE = 1
 EXIT_USAGE = 2
-EXIT_INTERRUPTED = 130
+#: And the number of a signal: as a shell reports a program that it has ended.
+SIGNALLED = 128
 #: As a shell reports a program that SIGPIPE has ended.
 EXIT_UNREAD = 141
 #: Errors of a disk, which any file can have. Others would be a mistake in cosched.
@@ -61,8 +63,8 @@ def _status_of(program: str, work: Callable[[], object]) -> int:
     except CoschedError as error:
         print(f"{program}: {error}", file=sys.stderr)
         return EXIT_FAILURE
-    except KeyboardInterrupt:
-        return _interrupted(program)
+    except KeyboardInterrupt as error:
+        return _interrupted(program, *error.args)
     except Exception as error:  # noqa: BLE001  (it becomes one line)
         status = _status_of_click(program, error)
         if status is not None:
@@ -80,9 +82,9 @@ def _status_of(program: str, work: Callable[[], object]) -> int:
     return result if isinstance(result, int) else 0
 
 
-def _interrupted(program: str) -> int:
+def _interrupted(program: str, number: int = signal.SIGINT) -> int:
     print(f"{program}: interrupted", file=sys.stderr)
-    return EXIT_INTERRUPTED
+    return SIGNALLED + number
 
 
 def _status_of_click(program: str, error: Exception) -> int | None:
@@ -100,7 +102,11 @@ def _status_of_click(program: str, error: Exception) -> int | None:
     if isinstance(error, click.ClickException):
         print(f"{program}: {error.format_message()}", file=sys.stderr)
         return EXIT_FAILURE
-    return _interrupted(program) if isinstance(error, click.Abort) else None
+    if isinstance(error, click.Abort):
+        cause = error.__cause__
+        signalled = cause.args if isinstance(cause, KeyboardInterrupt) else ()
+        return _interrupted(program, *signalled)
+    return None
 
 
 def _has_no_directory() -> bool:

@@ -62,7 +62,7 @@ def describe_run(run: Run, way: str) -> str:
     line = f"{name}  response {run.mean_response_s:.2f} s  makespan {run.makespan_s:.2f} s"
     if run.load is None:
         return line
-    verdict = ": discard" if run.disturbed else ""
+    verdict = ": disturbed" if run.disturbed else ""
     return f"{line}  outside {run.load.share:.1%}{verdict}"
 
 

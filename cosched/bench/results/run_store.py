@@ -108,7 +108,21 @@ def _check_same(path: Path, head: Mapping[str, Any], made_with: Mapping[str, Any
 
 
 def _difference(name: str, then: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    old, new = (json.dumps(side.get(name)) for side in (then, now))
-    if max(len(old), len(new)) > SHOWN_MAX:
-        return f"its {name} differs from today's"
-    return f"its {name} was {old}, now it is {new}"
+    path, old, new = _first_difference(name, then.get(name), now.get(name))
+    was, is_now = json.dumps(old), json.dumps(new)
+    if max(len(was), len(is_now)) > SHOWN_MAX:
+        return f"'{path}' differs from today's"
+    return f"'{path}' was {was}, now it is {is_now}"
+
+
+def _first_difference(path: str, old: Any, new: Any) -> tuple[str, Any, Any]:
+    """Returns the path of the first value inside that differs, and both values."""
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        for name in sorted({*old, *new}):
+            if old.get(name) != new.get(name):
+                return _first_difference(f"{path}.{name}", old.get(name), new.get(name))
+    if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        for number, (was, is_now) in enumerate(zip(old, new, strict=True), 1):
+            if was != is_now:
+                return _first_difference(f"{path}.{number}", was, is_now)
+    return path, old, new

@@ -1,8 +1,8 @@
 """Handles SIGINT, SIGTERM and SIGHUP so that a bench always cleans up.
 
-Within ``interruptible`` these signals raise KeyboardInterrupt. Within ``shielded`` they
-raise it only at the end of the block, so that starting or stopping processes is not
-interrupted half-way. ``temporary_folder`` is made and removed so.
+Within ``interruptible`` these signals raise KeyboardInterrupt with their number. Within
+``shielded`` they raise it only at the end of the block, so that starting or stopping
+processes is not interrupted half-way. ``temporary_folder`` is made and removed so.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 def interruptible() -> Iterator[None]:
     """SIGTERM and SIGHUP end the block as Ctrl-C does."""
 
-    def interrupt(_number: int, _frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
+    def interrupt(number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt(number)
 
     with handled(SIGNALS, interrupt):
         yield
@@ -42,7 +42,7 @@ def shielded() -> Iterator[None]:
     with handled(SIGNALS, remember):
         yield
     if caught:
-        raise KeyboardInterrupt
+        raise KeyboardInterrupt(caught[0])
 
 
 @contextmanager

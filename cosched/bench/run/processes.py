@@ -38,7 +38,8 @@ from cosched.linux.processes.signals import (
 STOP_GRACE_S = 5.0
 #: A selector's timeout has a limit; a job's time has none.
 LONGEST_PAUSE_S = 3600.0
-OUTPUT_LINES = 5
+#: The last lines that are shown of a failed job. A launcher adds some of its own.
+OUTPUT_LINES = 12
 OUTPUT_TAIL_BYTES = 8192
 
 
@@ -201,14 +202,15 @@ def _start(submission: Submission, folder: Path, now_s: float) -> _StartedJob:
 
 
 def last_lines(output: Path) -> tuple[str, ...]:
-    """Returns the last lines of a job's output that are not empty."""
+    """Returns the last lines of a job's output that have a letter or digit: launchers
+    write rulers around their own."""
     try:
         with output.open("rb") as stream:
             stream.seek(max(0, os.fstat(stream.fileno()).st_size - OUTPUT_TAIL_BYTES))
             text = shown_text(stream.read())
     except OSError:
         return ()
-    lines = [line.rstrip() for line in text.splitlines() if line.strip()]
+    lines = [line.rstrip() for line in text.splitlines() if any(map(str.isalnum, line))]
     return tuple(
         "".join(c if c.isprintable() else " " for c in line)
         for line in lines[-OUTPUT_LINES:]

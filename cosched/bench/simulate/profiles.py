@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
+from cosched.bench.results.results import Failure
 from cosched.bench.run.arms import Arm
 from cosched.bench.run.interrupts import temporary_folder
 from cosched.bench.run.processes import RunFailed, run_jobs
@@ -28,7 +29,7 @@ class Seen:
 
     name: str  #: the job's name in its ``[[job]]`` table
     profile: Profile | None  #: None: the job failed, or its daemons reported nothing
-    failure: str | None = None  #: the reason in one line; None: the job did not fail
+    failure: Failure | None = None  #: None: the job did not fail
 
 
 def watch_workload(
@@ -64,7 +65,7 @@ def _watch(
         except SeenEnough:
             pass  # its duration remains unknown
         except RunFailed as error:
-            failure = error.failure.line
+            failure = error.failure
     profile = None
     if failure is None:
         profile = profile_of(watcher.statuses, watcher.key, response_s)

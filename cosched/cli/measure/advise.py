@@ -70,7 +70,7 @@ class Advise(Command):
       cosched advise mine.toml --hosts n1,n2 --for 60s --json
       cosched advise --pairs
 
-    Exit status: 0, or 1 if a job of the workload failed.
+    Exit status: 0, or 1 if a job of the workload failed or there is no advice.
     """
 
     what: str | None = argument(
@@ -116,7 +116,9 @@ class Advise(Command):
         else:
             for one in seen:
                 _show(one)
-        return EXIT_FAILURE if any(one.failure for one in seen) else 0
+        has_advice = any(one.profile for one in seen)
+        failed = any(one.failure for one in seen)
+        return 0 if has_advice and not failed else EXIT_FAILURE
 
 
 def _show_pairs(run_dir: Path, *, as_json: bool) -> int:
@@ -185,6 +187,8 @@ def _document(one: Seen) -> dict[str, Any]:
 def _show(one: Seen) -> None:
     if one.profile is None:
         click.echo(f"{one.name}: no advice: {_why_not(one)}")
+        for line in one.failure.output if one.failure else ():
+            click.echo(f"  | {line}")
         return
     advice = advise(one.profile)
     click.echo(f"{one.name}: {advice.choice.value}")
@@ -194,7 +198,9 @@ def _show(one: Seen) -> None:
 
 
 def _why_not(one: Seen) -> str:
-    return one.failure or "none of its tasks took part; see: cosched-run -v"
+    if one.failure is not None:
+        return one.failure.line
+    return "cosched saw no MPI call of it; 'cosched-run -v' with its command shows why"
 
 
 def _figures(profile: Profile) -> str:

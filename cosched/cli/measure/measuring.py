@@ -20,12 +20,18 @@ HERE = "localhost"
 
 
 @contextmanager
-def measuring() -> Iterator[None]:
+def measuring(store: Path | None = None) -> Iterator[None]:
     """Lets signals end the runs of the block. Prints the last lines of a run that failed,
-    and raises its RunFailed."""
+    and raises its RunFailed. store: the file that keeps finished runs, which a line names
+    after a signal; None: none does."""
     try:
         with interruptible():
             yield
+    except KeyboardInterrupt:
+        if store is not None and store.exists():
+            line = f"{store} has the finished runs: the same command continues"
+            click.echo(line, err=True)
+        raise
     except RunFailed as error:
         for line in error.failure.output:
             click.echo(f"  | {line}", err=True)

@@ -107,7 +107,7 @@ class Tune(Command):
         type=FILE, metavar="FILE", help="The setting as a config file."
     )
     figure: Path | None = option(
-        type=FILE, metavar="FILE", help="Draw the map as PNG or SVG."
+        type=FILE, metavar="FILE", help="Draw the map as PNG, SVG or PDF; needs matplotlib."
     )
     json_file: Path | None = json_file_option(
         "Also write everything to FILE, as JSON ('-': as --json)."
@@ -125,7 +125,7 @@ class Tune(Command):
             Settings(slice_ns=turn.ns)
         check_writable(self.write, self.figure, self.json_file)
         draw = _drawer(self.figure)
-        with measuring():
+        with measuring(options.resume):
             found = tune(options, os.environ, display_stream())
         write_outcome(self.json_file, found.text, found.document)
         if draw is not None and self.figure is not None:
@@ -157,10 +157,10 @@ def _drawer(figure: Path | None) -> Callable[[dict[str, object], Path], None] | 
     """Returns the function that draws the map; raises CoschedError before the search."""
     if figure is None:
         return None
+    if figure.suffix.lower() not in (".png", ".svg", ".pdf"):
+        raise CoschedError(f"--figure: '{figure}': name it .png, .svg or .pdf")
     try:
         from cosched.bench.tune.heatmap_figure import draw
     except ImportError as error:
         raise CoschedError("--figure needs matplotlib: pip install matplotlib") from error
-    if figure.suffix.lower() not in (".png", ".svg", ".pdf"):
-        raise CoschedError(f"--figure: '{figure}': name it .png, .svg or .pdf")
     return draw

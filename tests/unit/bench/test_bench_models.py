@@ -275,7 +275,7 @@ def test_tune_simulates(workload, tmp_path, capsys):
         write_calibration(Calibration({"ep": Model(alone_s=9.0)}))
     )
     assert run_cli(cosched, words) == 1
-    assert "its workload differs" in capsys.readouterr().err
+    assert "'workload.mine' differs" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -69,15 +69,15 @@ def test_failed_job_ends_the_run_and_the_others(tmp_path):
         shell(
             "bad",
             f"until [ -s {pid_file} ]; do sleep 0.01; done; "
-            "for n in 1 2 3 4 5 6; do echo line $n; done; printf 'tab\\there\\n'; exit 3",
+            "for n in $(seq 15); do echo line $n; done; echo -----; "
+            "printf 'tab\\there\\n'; exit 3",
         ),
     ]
     with pytest.raises(RunFailed) as caught:
         run_jobs(jobs, None, tmp_path)
     assert caught.value.failure.line == "job 'bad' ended with status 3"
-    assert caught.value.failure.output == (
-        *("line 3", "line 4", "line 5", "line 6", "tab here"),
-    )
+    lines = (f"line {number}" for number in range(5, 16))
+    assert caught.value.failure.output == (*lines, "tab here")
     assert gone(int(pid_file.read_text()))
 
 

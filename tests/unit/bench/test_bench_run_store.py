@@ -105,10 +105,10 @@ def test_run_that_failed_is_made_again(path):
 @pytest.mark.parametrize(
     ("changed", "what"),
     [
-        ({"mpi": "Open MPI 5"}, 'its mpi was "MPICH 5.0.2", now it is "Open MPI 5"'),
-        ({"CPUs": 64}, "its CPUs was 2, now it is 64"),
-        ({"hosts": ["a" * 60]}, "its hosts differs from today's"),
-        ({"more": 1}, "its more was null, now it is 1"),
+        ({"mpi": "Open MPI 5"}, '\'mpi\' was "MPICH 5.0.2", now it is "Open MPI 5"'),
+        ({"CPUs": 64}, "'CPUs' was 2, now it is 64"),
+        ({"hosts": ["a" * 60]}, "'hosts' differs from today's"),
+        ({"more": 1}, "'more' was null, now it is 1"),
     ],
 )
 def test_runs_of_other_conditions_are_refused(path, changed, what):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from click.testing import CliRunner
 
 from cosched.cli.entry import run_cli
 from cosched.cli.main import cosched
+from cosched.cli.measure.measuring import measuring
 from tests.places import ROOT
 
 GROUPS = [
@@ -33,6 +35,7 @@ sys.path.insert(0, sys.argv[1])
 import click
 from cosched.cli.entry import run_cli
 from cosched.cli.main import cosched
+from cosched.cli.measure.measuring import measuring
 assert click.__file__.startswith(sys.argv[1])
 for words in {groups}:
     print(run_cli(cosched, words), flush=True)
@@ -134,3 +137,26 @@ def test_a_full_disk_is_one_line():
         )
     problem = b"cosched: standard output: No space left on device\n"
     assert (done.returncode, done.stderr) == (1, problem)
+
+
+@pytest.mark.parametrize(("number", "status"), [(None, 130), (signal.SIGTERM, 143)])
+def test_interrupted_command_ends_as_a_shell_reports_its_signal(
+    number: int | None, status: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    @click.command("mine")
+    def mine() -> None:
+        raise KeyboardInterrupt(*(() if number is None else (number,)))
+
+    assert run_cli(mine, ()) == status
+    assert capsys.readouterr().err.strip() == "mine: interrupted"
+
+
+def test_interrupted_bench_names_the_file_with_its_finished_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = tmp_path / "runs.jsonl"
+    store.touch()
+    with pytest.raises(KeyboardInterrupt), measuring(store):
+        os.kill(os.getpid(), signal.SIGHUP)
+    expected = f"{store} has the finished runs: the same command continues\n"
+    assert capsys.readouterr().err == expected
