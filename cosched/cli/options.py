@@ -48,7 +48,7 @@ def any_run_dir_option() -> Any:
 def _own_run_dir_option(checked: Callable[[Path], Path]) -> Any:
     return _run_dir_option(
         lambda: own_run_dir(os.environ, os.geteuid()),
-        "/run/cosched, or /tmp/cosched-UID",
+        "$COSCHED_RUN_DIR, or /run/cosched for root and /tmp/cosched-UID for others",
         checked,
     )
 
@@ -57,7 +57,8 @@ def asked_run_dir_option() -> Any:
     """``--run-dir`` for commands that ask daemons: by default those that serve the user."""
     return run_dir_option_with(
         lambda: run_dir_to_ask(os.environ, os.geteuid()),
-        "/tmp/cosched-UID where daemons of yours are up, else /run/cosched",
+        "$COSCHED_RUN_DIR, or /tmp/cosched-UID where daemons of yours are up, otherwise "
+        "/run/cosched",
     )
 
 
@@ -66,7 +67,8 @@ def domain_dir_option() -> Any:
     the user."""
     return run_dir_option_with(
         lambda: domain_dir_to_ask(os.environ, os.geteuid()),
-        "/tmp/cosched-UID where a domain of yours is up, else /run/cosched",
+        "$COSCHED_RUN_DIR, or /tmp/cosched-UID where a domain of yours is up, otherwise "
+        "/run/cosched",
     )
 
 
@@ -81,8 +83,9 @@ def any_given_run_dir_option() -> Any:
         "--run-dir",
         type=PATH,
         callback=given,
-        help="Where the daemons' sockets are.  [default: /tmp/cosched-UID where daemons or "
-        "a domain of yours are up, else /run/cosched]",
+        help="Where the daemons' sockets are.  [default: $COSCHED_RUN_DIR, or "
+        "/tmp/cosched-UID where daemons or a domain of yours are up, otherwise "
+        "/run/cosched]",
     )
 
 

@@ -159,7 +159,8 @@ class Run(Command):
     ideal: int | None = ideal_option()
     run_dir: Path = run_dir_option_with(
         lambda: run_dir_to_ask(os.environ, os.geteuid(), this_node(os.environ)),
-        "/tmp/cosched-UID where daemons of yours are up, else /run/cosched",
+        "$COSCHED_RUN_DIR, or /tmp/cosched-UID where daemons of yours are up, otherwise "
+        "/run/cosched",
     )
     account: bool = flag(
         help="Print on stderr at the end how the job's time was spent (-v, too)."
