@@ -26,6 +26,7 @@ from cosched.lab.files import locked, remove_files, remove_if_empty
 from cosched.lab.keeper import NodeShape, PendingKeeper, start_keeper
 from cosched.lab.lab import Lab, require_root
 from cosched.lab.plan import (
+    ANY_MARK,
     NETWORK,
     PlannedNode,
     hosts_file,
@@ -39,6 +40,7 @@ from cosched.lab.state import (
     state_path,
     write_state,
 )
+from cosched.linux import proc
 from cosched.linux.files.whole import write_whole
 from cosched.linux.namespaces import (
     SYS,
@@ -131,6 +133,17 @@ def restart_daemons(run_dir: Path, *options: str) -> None:
         names = [node.name for node in lab.nodes]
         _in_nodes(lab, names, ["down"])
         _in_nodes(lab, names, ["up", *options])
+
+
+def is_beside_another(lab: Lab) -> bool:
+    """Returns whether another lab of this machine has CPUs of this one."""
+    own = mark_prefix(lab.run_dir)
+    cpus = {cpu for node in lab.nodes for cpu in node.cpus}
+    return any(
+        not cpus.isdisjoint(proc.cpu_affinity(process.pid))
+        for process in processes_inside(ANY_MARK, ())
+        if not bears_mark(process.pid, own)
+    )
 
 
 def usable_siblings(sys_root: Path = SYS) -> list[frozenset[int]]:

@@ -18,6 +18,8 @@ from pathlib import Path
 from cosched.core.counting import counted
 from cosched.core.errors import CoschedError
 
+#: The start of the marks of the nodes of all labs.
+ANY_MARK = "cosched-lab-"
 NETWORK = IPv4Network("10.77.0.0/24")
 MOST_NODES = NETWORK.num_addresses - 2
 
@@ -103,4 +105,4 @@ def hosts_file(machine: str, nodes: Sequence[PlannedNode]) -> str:
 def mark_prefix(run_dir: Path) -> str:
     """Returns the start of the marks of all nodes of the lab in ``run_dir``."""
     digest = hashlib.sha256(str(run_dir / "lab").encode()).hexdigest()
-    return f"cosched-lab-{digest[:8]}-"
+    return f"{ANY_MARK}{digest[:8]}-"

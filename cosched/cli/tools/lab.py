@@ -64,6 +64,12 @@ class Up(Command):
         planned = plan(self.nodes, self.cores_per_node, life.usable_siblings())
         lab = life.make_lab(self.run_dir, planned, not self.no_daemons, self.rate)
         _show(lab, self.as_json)
+        if life.is_beside_another(lab):
+            click.echo(
+                "Another lab has some of these CPUs, too: times that are measured on them "
+                "mean little.",
+                err=True,
+            )
 
 
 @command("down", of=lab)
