@@ -22,6 +22,7 @@ from cosched.observe.timeline.agreement import (
     agreements,
     length_ns,
 )
+from cosched.observe.timeline.overlap import time_by_depth
 from cosched.observe.timeline.timeline import NodeTimeline, Refused, Span
 
 Json = dict[str, Any]
@@ -158,8 +159,7 @@ def _job(job: Job, nodes: Sequence[NodeTimeline], agreed: Sequence[Agreement]) -
         "nodes": sorted(
             {node.node for node in nodes for key, _, _ in node.present if key == job}
         ),
-        "response_s": (max(end for *_, end in stays) - min(b for _, b, _ in stays))
-        / NS_PER_S,
+        "here_s": _here_ns(stays) / NS_PER_S,
         "alone_s": max(_scheduled_ns(node, job) for node in nodes) / NS_PER_S,
         "share": scheduled_ns / present_ns if present_ns else None,
         "together": agreement.fraction if agreement else None,
@@ -167,6 +167,11 @@ def _job(job: Job, nodes: Sequence[NodeTimeline], agreed: Sequence[Agreement]) -
         "pulled": sum(span.cause is Cause.PULLED for span in spans),
         "refused": refused,
     }
+
+
+def _here_ns(stays: Sequence[tuple[Job, int, int]]) -> int:
+    """Returns how long a job was on at least one node: the sum of the runs of its name."""
+    return sum(time_by_depth([(begin, end)] for _, begin, end in stays).values())
 
 
 def _scheduled_ns(node: NodeTimeline, job: Job) -> int:
