@@ -52,7 +52,7 @@ def test_report_has_the_nodes_of_each_job_over_time(tmp_path):
 
 
 def test_report_has_rows_of_timeline(timeline):
-    assert timeline["jobs"] == ["0.a", "0.b"]
+    assert (timeline["jobs"], timeline["keyed"]) == (["a", "b"], False)
     assert timeline["length_us"] == 200_000
     second = timeline["nodes"][1]
     (lane,) = second["lanes"]
@@ -90,6 +90,12 @@ def test_time_here_is_the_sum_of_the_runs_of_a_name():
     (a,) = report_data(nodes, [])["timeline"]["per_job"]
     assert a["here_s"] == pytest.approx(0.3)
     assert a["share"] == pytest.approx(a["alone_s"] / a["here_s"])
+
+
+def test_jobs_of_several_users_have_the_uid_before_their_names():
+    stays = [("0.sweep.1", 0, MS), ("1000.sweep.1", 0, MS)]
+    data = report_data([line("n1", [], stays)], [])["timeline"]
+    assert (data["jobs"], data["keyed"]) == (["0.sweep.1", "1000.sweep.1"], True)
 
 
 def test_report_of_node_without_jobs(tmp_path):

@@ -67,6 +67,7 @@ function jobsSection(timeline) {
   ]);
   return make("section", {},
     make("h2", {}, "Jobs"),
+    timeline.keyed ? make("p", {}, "The number before the name of a job is the uid of its user.") : null,
     make("p", {}, "Here for: the time with the job on a node, a sum over the runs of its name. " +
       "On all nodes: the time in which the job ran on all its nodes, as a part of the time on any."),
     table(["job", "nodes", "here for", "scheduled", "on all nodes", "spans", "pulled", "refused"], rows));
@@ -187,7 +188,7 @@ async function build() {
   const {timeline} = data;
   if (timeline) {
     document.getElementById("about").textContent =
-      `${seconds(timeline.length_us / 1e6)} from ${timeline.begin} on`;
+      `The first job began on ${timeline.begin}. The time shown is ${seconds(timeline.length_us / 1e6)}.`;
     main.append(tiles(timeline));
     timelineSection(timeline, main);
     sizesSection(timeline, main);
