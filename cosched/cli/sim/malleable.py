@@ -283,10 +283,8 @@ def _title(outcome: MalleableOutcome, traces: int, figures: Figures) -> str:
     jobs = next(iter(figures.values()))["jobs"]
     times = f"{traces} times " if traces > 1 else ""
     execution = "parabolic" if outcome.run.source.users else outcome.run.execution
-    title = (
-        f"{outcome.run.source.name}: {times}{jobs:.0f} jobs, {outcome.nodes} nodes, "
-        f"{execution} execution"
-    )
+    name = Path(outcome.run.source.name).name
+    title = f"{name}: {times}{jobs:.0f} jobs, {outcome.nodes} nodes, {execution} execution"
     return "\n".join((title, *left_out(outcome.run.source.skipped_lines())))
 
 

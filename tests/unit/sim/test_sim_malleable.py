@@ -174,6 +174,12 @@ def figures_of(capsys, *words):
     return json.loads(capsys.readouterr().out)["sources"]
 
 
+def test_a_log_is_titled_by_its_name(folder, capsys):
+    words = ["sim", "malleable", str(folder / "made.swf"), "--parallel", "1"]
+    assert run_cli(command, words) == 0
+    assert capsys.readouterr().out.startswith("made.swf: 300 jobs, 32 nodes, linear")
+
+
 def test_a_model_may_have_another_load(capsys):
     one, more = (
         figures_of(capsys, "sdsc", "--count", "300", "--load", load)[0]["cases"]
