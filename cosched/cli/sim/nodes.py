@@ -56,6 +56,10 @@ class Nodes(Command):
       kernel    the kernel alone; waiting ranks spin
       yield     the kernel alone; waiting ranks yield
 
+    The efficiency is the time of the jobs one after the other, as in batch, / the
+    makespan. It is above 100% where a job computes while another one waits for
+    messages that are under way; a job alone leaves that time unused.
+
     With WORKLOAD.toml, a file as for cosched bench, its jobs run instead. A
     calibration (see 'cosched sim calibrate') describes how they communicate, or the
     model of a job does:
