@@ -25,6 +25,7 @@ from benchmarks.experiments.verdicts import HOLDS, NO, UNDECIDED
 from cosched.cli.entry import run_cli
 from cosched.cli.main import cosched as command
 from cosched.core.cluster.queue.sizes.execution import linear
+from cosched.core.cluster.queue.sizes.settings import Control
 from cosched.core.units import NS_PER_S
 from cosched.sim.logs.fit import fit, generate_like
 from cosched.sim.logs.log_models import SDSC
@@ -36,7 +37,13 @@ from cosched.sim.malleable.jobs import (
     minimum_of,
     users_jobs,
 )
-from cosched.sim.malleable.malleable_runs import Case, cases_of
+from cosched.sim.malleable.malleable_runs import (
+    Case,
+    MalleableRun,
+    Source,
+    carry_out,
+    cases_of,
+)
 from cosched.sim.malleable.policies import figures, no_worse, run_stream
 from tests.tools.commands import run_command as cosched
 
@@ -172,6 +179,19 @@ def figures_of(capsys, *words):
     """The sources of a run in this process, as JSON."""
     assert run_cli(command, ["sim", "malleable", *words, "--parallel", "1", "--json"]) == 0
     return json.loads(capsys.readouterr().out)["sources"]
+
+
+def test_progress_is_reported_within_a_case():
+    """Two cases, each of which has more calls than the engine makes between two reports."""
+    source = Source("sdsc", count=4000, seed=0, beta=0.5, machine=None, strict=False)
+    for policies in (("even-fr", "moldable"), ("ideal-only", "ideal-easy")):
+        seen = []
+        run = MalleableRun(source, "linear", Control(), cases_of(policies, (None,), (50,)))
+        carry_out(run, seen.append)
+        assert seen == sorted(seen)
+        assert seen[-1] == 1.0
+        assert sum(0.0 < share < 0.5 for share in seen) > 1
+        assert sum(0.5 < share < 1.0 for share in seen) > 1
 
 
 def test_a_log_is_titled_by_its_name(folder, capsys):
