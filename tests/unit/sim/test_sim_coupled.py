@@ -161,7 +161,8 @@ def test_logs_of_other_times_are_named_with_their_dates(folder):
     for name, begin in (("a", 843_000_000), ("b", 954_000_000)):
         text = (folder / f"{name}.swf").read_text()
         (folder / f"{name}-dated.swf").write_text(f"; UnixStartTime: {begin}\n{text}")
-    result = cosched("sim", "couple", "a-dated.swf", "b-dated.swf", cwd=folder)
+    words = ["a-dated.swf", "b-dated.swf", "--parallel", "1"]
+    result = cosched("sim", "couple", *words, cwd=folder)
     assert result.returncode == 1
     assert result.stderr.count("\n") == 1
     assert "a-dated.swf: 1996-09-1" in result.stderr
