@@ -183,7 +183,7 @@ def simulate(
 ) -> list[OutcomeT]:
     """Returns the outcomes of all runs, and shows the progress. keep: gets each outcome at
     once."""
-    with open_progress(sys.stderr, len(runs)) as show:
+    with open_progress(sys.stderr, len(runs), jobs) as show:
 
         def note(done: float, outcome: Outcome | None) -> None:
             if outcome is not None:

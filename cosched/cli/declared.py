@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from cosched.cli.values import EnumChoice, Parsed
 
@@ -176,6 +177,12 @@ def command(
         return cls
 
     return decorate
+
+
+def is_given(name: str) -> bool:
+    """Returns whether the command line has the option with this name of a field."""
+    source = click.get_current_context().get_parameter_source(name)
+    return source is ParameterSource.COMMANDLINE
 
 
 def _declared(cls: type[Any]) -> dict[str, _Declared]:

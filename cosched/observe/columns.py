@@ -93,7 +93,7 @@ _COLUMNS: dict[str, Column[JobSummary]] = {
     "response": Column(SECONDS, lambda one: one.response_s),
     "expected": Column(SECONDS, lambda one: one.expected_s),
     "ran": Column(SECONDS, lambda one: one.scheduled_s),
-    "waited": Column(SECONDS, lambda one: one.unscheduled_s),
+    "unscheduled": Column(SECONDS, lambda one: one.unscheduled_s),
     "suspended": Column(SECONDS, lambda one: one.suspended_s),
     "detached": Column(SECONDS, lambda one: one.released_s),
     "together": Column(SHARE, lambda one: one.together),
@@ -115,10 +115,11 @@ _COLUMNS: dict[str, Column[JobSummary]] = {
     "rested": Column(SECONDS, lambda one: one.sharing and one.sharing.rested_s),
     "gaveway": Column(SECONDS, lambda one: one.sharing and one.sharing.gave_way_s),
 }
-#: The words of sacct for the same.
+#: The words of sacct for the same, and the old word for ``unscheduled``. (The JSON's
+#: waited_s is another time: that of the ranks in calls that wait.)
 _ALIASES = {
     **{"jobname": "job", "jobid": "key", "ntasks": "ranks", "nnodes": "nodes"},
     **{"start": "began", "end": "ended", "elapsed": "response", "scheduled": "ran"},
-    "totalcpu": "cpu",
+    **{"totalcpu": "cpu", "waited": "unscheduled"},
 }
 HISTORY = Columns("cosched history", _COLUMNS, _ALIASES, cut="job")

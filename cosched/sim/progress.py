@@ -22,13 +22,19 @@ from cosched.sim.parallel import Outcome, Report
 
 #: A line shows the time left if it is at least this long.
 LEAST_LEFT_S = 60.0
+#: Without the end of a run, the first line comes after this long, the next ones after this.
+FIRST_LINE_S = 1.0
+NEXT_LINE_S = 10.0
+#: Less work done than this part of a run shows no time left.
+LEAST_DONE = 0.1
 
 
 @contextmanager
-def open_progress(stream: TextIO, runs: int) -> Iterator[Report]:
-    """Yields the report for ``carry_out_all``: a bar on a terminal, otherwise lines."""
+def open_progress(stream: TextIO, runs: int, at_a_time: int = 1) -> Iterator[Report]:
+    """Yields the report for ``carry_out_all``: a bar on a terminal, otherwise lines.
+    at_a_time: as there."""
     if not stream.isatty():
-        yield _lines(stream, runs)
+        yield _lines(stream, runs, at_a_time)
         return
     columns = (
         TextColumn("{task.description}"),
@@ -49,16 +55,34 @@ def open_progress(stream: TextIO, runs: int) -> Iterator[Report]:
         yield report
 
 
-def _lines(stream: TextIO, runs: int) -> Report:
+def _lines(stream: TextIO, runs: int, at_a_time: int) -> Report:
     ended = 0
     began_s = monotonic()
+    next_s = began_s + FIRST_LINE_S
 
     def report(done: float, outcome: Outcome | None) -> None:
-        nonlocal ended
-        if outcome is not None and runs > 1:
+        nonlocal ended, next_s
+        now_s = monotonic()
+        if outcome is not None:
             ended += 1
-            left_s = (monotonic() - began_s) * max(0.0, runs - done) / done
-            left = f", {duration(left_s)} left" if left_s >= LEAST_LEFT_S else ""
-            print(f"{ended}/{runs}  {outcome.run.name}{left}", file=stream, flush=True)
+        # The end of the only run needs no line: its results follow.
+        if now_s < next_s if outcome is None else runs == 1:
+            return
+        what = f"{done / runs:.0%} done" if outcome is None else outcome.run.name
+        next_s = now_s + NEXT_LINE_S
+        busy = min(runs, at_a_time), min(runs - ended, at_a_time)
+        left = _time_left(now_s - began_s, done, runs, *busy)
+        print(f"{ended}/{runs}  {what}{left}", file=stream, flush=True)
 
     return report
+
+
+def _time_left(took_s: float, done: float, runs: int, before: int, now: int) -> str:
+    """Returns the words for the time left, or nothing if that is short or unknown.
+
+    before, now: how many runs were under way at a time so far, and are now.
+    """
+    if done < LEAST_DONE or not now:
+        return ""
+    left_s = took_s * max(0.0, runs - done) / done * before / now
+    return f", about {duration(left_s)} left" if left_s >= LEAST_LEFT_S else ""

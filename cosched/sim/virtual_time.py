@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 END, SUBMIT, DECIDE = 0, 1, 2
 
 #: Calls made between two reports of progress.
-PROGRESS_EVERY = 10_000
+PROGRESS_EVERY = 1_000
 
 #: The time of an event that has not happened, in columns of times.
 NEVER = -1
@@ -28,6 +28,11 @@ Progress: TypeAlias = Callable[[float], None]
 
 def no_progress(_share: float) -> None:
     """Ignores the progress of a run."""
+
+
+def part_of(progress: Progress, place: int, parts: int) -> Progress:
+    """Returns the progress of one of several equal parts of a run. place: from 0."""
+    return lambda share: progress((place + share) / parts)
 
 
 class VirtualTime:

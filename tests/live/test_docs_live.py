@@ -35,7 +35,8 @@ IN_ORDER = {"control.md", "domain.md", "recipes.md"}
 OF_PAIRS = ("coupling.md", re.compile(r"cosched (?:submit|queue|why)\b"))
 #: Options that shorten a long simulation, by the first words of the command.
 LESS = {
-    ("sim", "malleable"): ("--count", "200"),
+    ("sim", "malleable", "sdsc"): ("--count", "200"),
+    ("sim", "malleable", "mixed"): ("--count", "200"),
     ("sim", "nodes", "--nodes"): ("--work", "200ms"),
 }
 

@@ -123,18 +123,18 @@ class History(Command):
 
     \b
       job key user uid ranks nodes nodehours changes nodelist began ended
-      response expected ran waited suspended detached together alone cpu
+      response expected ran unscheduled suspended detached together alone cpu
       switches granted refused trapped exit
       startup waits filled filledby fills
       label limit beside rested gaveway
 
     nodehours is the time of its nodes, added up. changes is how often the domain's queue
     changed the size of a malleable job. startup is the time from the command to the job's
-    start. waited is the time in which other jobs had the CPUs. waits are those of its ranks
-    in its own turns, and filled the part in which other jobs (filledby) used the CPUs;
-    fills are the jobs whose waits it filled. exit is ok if all ranks came to MPI_Finalize,
-    or '2 died'. The words start, end, elapsed, scheduled of sacct are understood. --csv
-    prints times in seconds and dates in ISO 8601.
+    start. unscheduled is the time in which other jobs had the CPUs. waits are those of its
+    ranks in its own turns, and filled the part in which other jobs (filledby) used the
+    CPUs; fills are the jobs whose waits it filled. exit is ok if all ranks came to
+    MPI_Finalize, or '2 died'. The words start, end, elapsed, scheduled of sacct are
+    understood. --csv prints times in seconds and dates in ISO 8601.
 
     Of jobs that share nodes: label is what the user named as the limit, and what was seen
     of that. limit is what the job did most of the time. beside is its speed beside others,
@@ -148,7 +148,7 @@ class History(Command):
       cosched history
       cosched history --job lu --since 2h
       cosched history -u anna --since 2026-11-01 --csv
-      cosched history --me --format job,ranks,elapsed,ran,waited,exit
+      cosched history --me --format job,ranks,elapsed,ran,unscheduled,exit
       cosched history --format job,nodes,nodehours,changes
       cosched history --labels
       cosched history --json

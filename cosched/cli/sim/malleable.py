@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from itertools import groupby
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import click
 
-from cosched.cli.declared import Command, argument, command, option, part
+from cosched.cli.declared import Command, argument, command, is_given, option, part
 from cosched.cli.files import check_writable
 from cosched.cli.options import json_file_option, parallel_option
 from cosched.cli.sim.options import (
@@ -48,6 +48,15 @@ HEAD = ("policy", "wait", "run", "total", "jobs/h", "harvests", "success")
 ALIGN = "<>>>>>>"
 #: The words of a title for the knowledge of the queue.
 _KNOWS = MappingProxyType({KNOWN_WORD: "", FIT_WORD: ", run times fitted"})
+#: Options for some kinds of sources only: the field, the option, the kinds, and whether a
+#: source is one of them.
+_OF_KINDS: tuple[tuple[str, str, str, Callable[[Source], bool]], ...] = (
+    ("count", "--count", "models of logs and users' problems", lambda one: one.generated),
+    ("beta", "--beta", "users' problems", lambda one: one.users),
+    ("shares", "--malleable", "logs and models of logs", lambda one: not one.users),
+    ("most", "--ideal", "logs and models of logs", lambda one: not one.users),
+    ("preferred", "--preferred", "logs and models of logs", lambda one: not one.users),
+)
 Figures: TypeAlias = dict[Case, dict[str, float]]
 
 HELP = f"""\
@@ -221,11 +230,20 @@ class Malleable(Command):
             preferred=self.preferred,
         )
 
+    def __post_init__(self) -> None:
+        """Raises UsageError for options that would have no effect."""
+        sources = [self.source(name) for name in self.sources]
+        for field, word, kinds, is_of_kinds in _OF_KINDS:
+            if is_given(field) and not any(map(is_of_kinds, sources)):
+                raise click.UsageError(
+                    f"{word}: no effect on {', '.join(self.sources)}; it is for {kinds}."
+                )
+        for source in sources:
+            if self.load is not None and not source.modelled:
+                raise click.UsageError(f"--load: {source.name} is not a model of a log.")
+
     def run(self) -> None:
         check_writable(self.json_file)
-        for name in self.sources:
-            if self.load is not None and not self.source(name).modelled:
-                raise click.UsageError(f"--load: {name} is not a model of a log.")
         cases = cases_of(
             self.policies, self.degrees, self.percents, self.shares, self.predict
         )
@@ -246,6 +264,11 @@ class Malleable(Command):
             for name in dict.fromkeys(self.sources)
         ]
         runs = [run for group in groups for run in group]
+        if self.traces > 1 and len(runs) == len(groups):
+            raise click.UsageError(
+                f"--traces: no effect on {', '.join(self.sources)}; another seed makes the"
+                " same jobs."
+            )
         outcomes = iter(carry_out_runs(carry_out, runs, self.at_a_time))
         results = []
         for group in groups:
@@ -260,10 +283,8 @@ def _title(outcome: MalleableOutcome, traces: int, figures: Figures) -> str:
     jobs = next(iter(figures.values()))["jobs"]
     times = f"{traces} times " if traces > 1 else ""
     execution = "parabolic" if outcome.run.source.users else outcome.run.execution
-    title = (
-        f"{outcome.run.source.name}: {times}{jobs:.0f} jobs, {outcome.nodes} nodes, "
-        f"{execution} execution"
-    )
+    name = Path(outcome.run.source.name).name
+    title = f"{name}: {times}{jobs:.0f} jobs, {outcome.nodes} nodes, {execution} execution"
     return "\n".join((title, *left_out(outcome.run.source.skipped_lines())))
 
 

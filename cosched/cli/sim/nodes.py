@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import click
-from click.core import ParameterSource
 
 from cosched.bench.simulate.virtual import SPREAD_NS, calibration_of, programs_of
 from cosched.bench.workload.file import load_workload
-from cosched.cli.declared import Command, argument, command, flag, option, part
+from cosched.cli.declared import Command, argument, command, flag, is_given, option, part
 from cosched.cli.options import PATH, json_file_option, parallel_option
 from cosched.cli.sim.options import calibration_option, simulate
 from cosched.cli.values import TIME, EnumChoice, some_of
@@ -56,6 +55,10 @@ class Nodes(Command):
       batch     one job after the other
       kernel    the kernel alone; waiting ranks spin
       yield     the kernel alone; waiting ranks yield
+
+    The efficiency is the time of the jobs one after the other, as in batch, / the
+    makespan. It is above 100% where a job computes while another one waits for
+    messages that are under way; a job alone leaves that time unused.
 
     With WORKLOAD.toml, a file as for cosched bench, its jobs run instead. A
     calibration (see 'cosched sim calibrate') describes how they communicate, or the
@@ -142,7 +145,7 @@ class Nodes(Command):
         if self.calibration is not None and self.workload is None:
             raise click.UsageError("--calibration is for a WORKLOAD.toml.")
         for name, word in OF_EQUAL_JOBS.items() if self.workload is not None else ():
-            if _is_given(name):
+            if is_given(name):
                 raise click.UsageError(f"{word}: the jobs are those of the workload.")
 
     def run(self) -> None:
@@ -156,8 +159,8 @@ class Nodes(Command):
             known = calibration_of(self.workload, self.calibration)
             cluster = replace(
                 cluster,
-                nodes=(not _is_given("nodes") and known.nodes) or cluster.nodes,
-                spread_ns=cluster.spread_ns if _is_given("spread_ns") else SPREAD_NS,
+                nodes=(not is_given("nodes") and known.nodes) or cluster.nodes,
+                spread_ns=cluster.spread_ns if is_given("spread_ns") else SPREAD_NS,
                 same_ticks=known.lab,
             )
             programs = programs_of(load_workload(self.workload), known, cluster)
@@ -190,12 +193,6 @@ def _expectations(
     if expect == "exact":
         return exact(programs, cluster)
     return read_lengths(Path(expect), [program.name for program in programs])
-
-
-def _is_given(name: str) -> bool:
-    """Returns whether the command line has the option with this name of a field."""
-    source = click.get_current_context().get_parameter_source(name)
-    return source is ParameterSource.COMMANDLINE
 
 
 def render(outcomes: Sequence[NodesOutcome]) -> str:

@@ -99,7 +99,7 @@ def carry_out_runs(
     work: Work[RunT, OutcomeT], runs: Sequence[RunT], at_a_time: int
 ) -> list[OutcomeT]:
     """Returns the outcomes of all runs; shows progress on standard error."""
-    with open_progress(display_stream(), len(runs)) as report:
+    with open_progress(display_stream(), len(runs), at_a_time) as report:
         return carry_out_all(work, runs, at_a_time, report)
 
 

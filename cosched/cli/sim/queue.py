@@ -42,6 +42,7 @@ class Queue(Command):
       easy          the same with EASY backfill
       conservative  the same with a reservation for every job
       wfp           highest (queued / walltime)^3 x size first, EASY backfill
+      largest       most nodes first, EASY backfill
 
     All combinations of traces, policies and estimates are run, side by side on
     the cores.

@@ -45,9 +45,9 @@ class Log(Command):
 
     The placements are those of cosched sim symbiosis stream. whole, which is EASY
     without sharing, always runs too. Prints for each placement the makespan, the
-    mean wait and the mean response, each with that of whole / this one. Two more
-    columns are the speed of jobs, 1 on whole nodes, and the share of jobs that ran
-    slower than there.
+    mean wait and the mean response. The gain beside each is that of whole / this
+    one: above 1, the placement is better. Two more columns are the speed of jobs, 1
+    on whole nodes, and the share of jobs that ran slower than there.
 
     \b
     Examples:

@@ -22,7 +22,9 @@ from cosched.observe.timeline.agreement import (
     agreements,
     length_ns,
 )
+from cosched.observe.timeline.overlap import time_by_depth
 from cosched.observe.timeline.timeline import NodeTimeline, Refused, Span
+from cosched.rundir.paths import name_for
 
 Json = dict[str, Any]
 #: The causes that made a job run, in words.
@@ -74,7 +76,8 @@ def _timeline(nodes: Sequence[NodeTimeline]) -> Json:
     return {
         "begin": f"{datetime.fromtimestamp(origin_ns // NS_PER_S, timezone.utc):%F %T} UTC",
         "length_us": (end_ns - origin_ns) // NS_PER_US,
-        "jobs": jobs,
+        "jobs": _names(jobs),
+        "keyed": len(_users(jobs)) > 1,
         "causes": [[cause.value, CAUSES.get(cause, cause.value)] for cause in Cause],
         "reasons": [[reason.value, REFUSALS[reason]] for reason in Refusal],
         "nodes": [_node(node, number, origin_ns) for node in nodes],
@@ -83,6 +86,19 @@ def _timeline(nodes: Sequence[NodeTimeline]) -> Json:
         "per_job": [_job(job, nodes, agreed) for job in jobs],
         "totals": _totals(nodes, agreed),
     }
+
+
+def _names(jobs: Sequence[Job]) -> list[str]:
+    """Returns the names of jobs without the uid of their user; with it, if several users
+    have jobs."""
+    if len(_users(jobs)) > 1:
+        return list(jobs)
+    return [name_for(jobs[0], job) for job in jobs]
+
+
+def _users(jobs: Iterable[Job]) -> set[str]:
+    """Returns the uids of the users whose jobs these are."""
+    return {job.partition(".")[0] for job in jobs}
 
 
 def _node(node: NodeTimeline, number: Mapping[Job, int], origin_ns: int) -> Json:
@@ -158,8 +174,7 @@ def _job(job: Job, nodes: Sequence[NodeTimeline], agreed: Sequence[Agreement]) -
         "nodes": sorted(
             {node.node for node in nodes for key, _, _ in node.present if key == job}
         ),
-        "response_s": (max(end for *_, end in stays) - min(b for _, b, _ in stays))
-        / NS_PER_S,
+        "here_s": _here_ns(stays) / NS_PER_S,
         "alone_s": max(_scheduled_ns(node, job) for node in nodes) / NS_PER_S,
         "share": scheduled_ns / present_ns if present_ns else None,
         "together": agreement.fraction if agreement else None,
@@ -167,6 +182,11 @@ def _job(job: Job, nodes: Sequence[NodeTimeline], agreed: Sequence[Agreement]) -
         "pulled": sum(span.cause is Cause.PULLED for span in spans),
         "refused": refused,
     }
+
+
+def _here_ns(stays: Sequence[tuple[Job, int, int]]) -> int:
+    """Returns how long a job was on at least one node: the sum of the runs of its name."""
+    return sum(time_by_depth([(begin, end)] for _, begin, end in stays).values())
 
 
 def _scheduled_ns(node: NodeTimeline, job: Job) -> int:

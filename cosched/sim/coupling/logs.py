@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from cosched.core.cluster.coupling.settings import CouplingSettings, Scheme
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
@@ -133,7 +135,8 @@ def _seconds(values: Sequence[int]) -> list[float]:
 
 
 def aligned(logs: Sequence[Log]) -> list[Workload]:
-    """Returns the workloads on one clock that is 0 at the first common moment."""
+    """Returns the workloads on one clock that is 0 at the first common moment. Raises
+    CoschedError if a log has no job in the time that all cover."""
     known = [log.start_s for log in logs if log.start_s is not None]
     if len(known) == len(logs):
         origin_s = min(known)
@@ -148,8 +151,23 @@ def aligned(logs: Sequence[Log]) -> list[Workload]:
     common = [log.moved(-begin_ns, begin_ns, end_ns) for log in moved]
     for log in common:
         if not len(log):
-            raise CoschedError(f"{log.name}: no jobs in the time that all logs cover")
+            raise CoschedError(
+                f"{log.name}: no jobs in the time that all logs cover"
+                f" ({', '.join(map(_period, logs))}); take logs of the same time, or remove"
+                " UnixStartTime from one header: then all begin together"
+            )
     return common
+
+
+def _period(log: Log) -> str:
+    """Returns the dates of a log's first and last submission, in UTC."""
+    assert log.start_s is not None  # logs without it begin together
+    submits = log.workload.submit_ns
+    first, last = (
+        np.datetime64(log.start_s + at_ns // NS_PER_S, "s").astype("datetime64[D]")
+        for at_ns in (submits[0], submits[-1])
+    )
+    return f"{log.workload.name}: {first} to {last}"
 
 
 def unique_names(traces: Sequence[Path]) -> list[str]:

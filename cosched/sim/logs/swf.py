@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -30,7 +30,10 @@ from cosched.sim.logs.opening import opened
 from cosched.sim.logs.workload import Workload
 
 FIELDS = 18
+LOGS_URL = "https://www.cs.huji.ac.il/labs/parallel/workload/"  #: has logs of real machines
 PARTIAL = (b"2", b"3", b"4")  #: to be continued; the last part, completed or killed
+#: Fields of the header: sizes in logs are processors; a few logs have nodes instead.
+_SIZES = (b"MaxProcs", b"MaxNodes")
 _COMMENTS = (b";", b"#")
 _NUMBER = re.compile(rb"[0-9]{1,3}(,[0-9]{3})+|[0-9]{1,18}")
 COLUMN_LIMIT = 2**63  # a column holds eight-byte integers
@@ -76,8 +79,9 @@ class Log:
 def read_swf(path: Path, *, machine: int | None = None, strict: bool = False) -> Log:
     """Reads a log. ``machine``: its number of nodes; by default that of the header.
 
-    Raises CoschedError for an unreadable file, a log without a machine size, a log without
-    jobs and, if ``strict``, the first bad line or job out of order.
+    Raises CoschedError for an unreadable file, a file that is no log, a log without a
+    machine size, a log without jobs and, if ``strict``, the first bad line or job out of
+    order.
     """
     header: dict[bytes, bytes] = {}
     log = Log(Workload(path.name, machine or 0))
@@ -91,7 +95,7 @@ def read_swf(path: Path, *, machine: int | None = None, strict: bool = False) ->
             fields = line.split()
             if not fields:
                 continue
-            if not workload.machine:
+            if not workload.machine and _is_of_job(fields):
                 workload.machine = _machine_size(path, header)
             try:
                 _add(workload, fields, strict=strict)
@@ -105,6 +109,11 @@ def read_swf(path: Path, *, machine: int | None = None, strict: bool = False) ->
                 log.skipped[bad.fault] += 1
     log.start_s = _number_in(header.get(b"UnixStartTime", b""))
     if not len(workload):
+        if _is_other_file(header, log):
+            raise CoschedError(
+                f"{path}: no log in the Standard Workload Format: no line has the"
+                f" {FIELDS} numbers of a job; logs of real machines: {LOGS_URL}"
+            )
         left_out = sum(log.skipped.values())
         first = f"; the first is {first_bad}" if first_bad else ""
         raise CoschedError(f"{path}: no jobs in it ({left_out} lines left out{first})")
@@ -130,9 +139,27 @@ def _number_in(value: bytes) -> int | None:
     return int(found[0].replace(b",", b"")) if found else None
 
 
+def _is_of_job(fields: Sequence[bytes]) -> bool:
+    """Returns whether a line has the numbers of a job, which may be wrong."""
+    if len(fields) < FIELDS:
+        return False
+    try:
+        _values(fields)
+    except _Bad:
+        return False
+    return True
+
+
+def _is_other_file(header: Mapping[bytes, bytes], log: Log) -> bool:
+    """Returns whether a file has lines, but neither one of a job nor a machine's size."""
+    without_numbers = {Fault.FEW_FIELDS, Fault.NOT_A_NUMBER}
+    return bool(log.skipped) and not (
+        log.skipped.keys() - without_numbers or header.keys() & set(_SIZES)
+    )
+
+
 def _machine_size(path: Path, header: dict[bytes, bytes]) -> int:
-    # Sizes in logs are processors; a few logs have nodes instead.
-    for name in (b"MaxProcs", b"MaxNodes"):
+    for name in _SIZES:
         size = _number_in(header.get(name, b""))
         if size:
             return size

@@ -54,7 +54,14 @@ from cosched.sim.malleable.courses import (
     Knowledge,
     OwnCourses,
 )
-from cosched.sim.virtual_time import END, NEVER, VirtualTime, submit_in_order
+from cosched.sim.virtual_time import (
+    END,
+    NEVER,
+    Progress,
+    VirtualTime,
+    no_progress,
+    submit_in_order,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +105,7 @@ class MalleableDomain:
         self._running = queue.planner.running
         self._courses = courses or AsExpected(queue.planner)
         self._lasts = lasts
+        self.ended = 0  #: the number of jobs that have ended
         self._planned_ns = array("q", [NEVER]) * len(jobs)  # the earliest on the heap
         submit_in_order(engine, self.schedule.submit_ns, self._submit)
 
@@ -115,6 +123,7 @@ class MalleableDomain:
             return
         self._planned_ns[place] = NEVER
         self.schedule.harvests[place] = self._running[place].harvests
+        self.ended += 1
         self._feed(JobEnded(now_ns, place))
 
     def _feed(self, event: Event) -> None:
@@ -198,6 +207,7 @@ def simulate(
     knowledge: Knowledge = KNOWN,
     seed: int = 0,
     lasts: AdaptationCost = FREE,
+    progress: Progress = no_progress,
 ) -> MalleableSchedule:
     """Runs a stream of jobs, sorted by submission, on a machine of ``nodes`` nodes.
 
@@ -216,5 +226,5 @@ def simulate(
         courses = OwnCourses(engine, queue, jobs, knowledge, seed)
         plain = [replace(job, execution=linear) for job in jobs]  # as in a domain
         domain = MalleableDomain(engine, plain, queue, courses)
-    engine.run(lambda: None)
+    engine.run(lambda: progress(domain.ended / len(jobs)))
     return domain.schedule

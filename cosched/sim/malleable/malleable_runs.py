@@ -24,7 +24,7 @@ from cosched.sim.malleable.policies import (
     no_worse,
     run_stream,
 )
-from cosched.sim.virtual_time import Progress, no_progress
+from cosched.sim.virtual_time import Progress, no_progress, part_of
 
 #: The cluster of the paper's user-centric experiments.
 USERS_NODES = 64
@@ -173,6 +173,7 @@ def carry_out(run: MalleableRun, progress: Progress = no_progress) -> MalleableO
                     run.suspension,
                     knowledge_of(case.predict),
                     run.source.seed,
+                    progress=part_of(progress, len(found), len(run.cases)),
                 )
                 found[case] = figures(schedule)
                 for name, reference in references.items():

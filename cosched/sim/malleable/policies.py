@@ -36,6 +36,7 @@ from cosched.sim.malleable.courses import KNOWN, Knowledge
 from cosched.sim.malleable.driver import MalleableSchedule, simulate
 from cosched.sim.queue.metrics import column
 from cosched.sim.queue.queue_runs import simulate as simulate_queue
+from cosched.sim.virtual_time import Progress, no_progress
 
 DISTRIBUTIONS = MappingProxyType(
     {
@@ -93,6 +94,7 @@ def run_stream(
     knowledge: Knowledge = KNOWN,
     seed: int = 0,
     lasts: AdaptationCost = FREE,
+    progress: Progress = no_progress,
 ) -> MalleableSchedule:
     """Runs jobs, sorted by submission and numbered by place, under a policy. knowledge:
     the policy's, about their run times. seed: draws the errors of predictions. lasts: the
@@ -100,12 +102,12 @@ def run_stream(
     if name not in QUEUES:
         plan = Easy if name in BACKFILLING else InOrder
         sizes = policy_of(name, degree, control, suspension)
-        return simulate(jobs, nodes, sizes, plan, knowledge, seed, lasts)
+        return simulate(jobs, nodes, sizes, plan, knowledge, seed, lasts, progress)
     stream = Workload("stream", nodes)
     for job in jobs:
         run_ns = job.walltime_ns
         stream.append(job.number, job.submit_ns, run_ns, job.size, run_ns)
-    schedule, _ = simulate_queue(stream, QUEUES[name], Estimates.EXACT)
+    schedule, _ = simulate_queue(stream, QUEUES[name], Estimates.EXACT, progress=progress)
     starts, runs = column(schedule.start_ns), column(stream.run_ns)
     return MalleableSchedule(
         submit_ns=stream.submit_ns,

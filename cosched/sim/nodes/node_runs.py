@@ -84,8 +84,12 @@ class NodesOutcome:
 
     @property
     def efficiency(self) -> float:
-        """Node-seconds that the jobs need alone / node-seconds until the last one ended.
-        It counts the nodes with most to do."""
+        """The time of the jobs one after the other, each alone / the makespan, on the nodes
+        with most to do.
+
+        It is above 1 where one job computes while messages of another are under way: a job
+        alone waits for these.
+        """
         cluster = self.run.cluster
         work = np.zeros(cluster.nodes)
         for program, alone_s in zip(self.run.programs, self.alone_s, strict=True):

@@ -36,7 +36,7 @@ from cosched.sim.logs.swf import read_swf
 from cosched.sim.symbiotic.machine import SharedMachine
 from cosched.sim.symbiotic.matrix import Model
 from cosched.sim.symbiotic.stream import StreamJob, StreamRecipe, make_stream, stream_of
-from cosched.sim.virtual_time import Progress, VirtualTime, no_progress
+from cosched.sim.virtual_time import Progress, VirtualTime, no_progress, part_of
 
 NAMES = (*PLACEMENTS, LEARNED)
 ORDERS = MappingProxyType({order.name: order for order in (FCFS, LARGEST)})
@@ -120,12 +120,8 @@ def carry_out(run: SharingRun, progress: Progress = no_progress) -> SharingOutco
         stream = stream_of(log.workload, run.model, run.recipe, run.draw)
     shared = {}
     for count, name in enumerate(run.placements):
-        before, share = count / len(run.placements), 1 / len(run.placements)
-
-        def beat_of_all(done: float, before: float = before, share: float = share) -> None:
-            progress(before + done * share)
-
-        shared[name] = simulate(run, stream, nodes, name, beat_of_all)
+        own = part_of(progress, count, len(run.placements))
+        shared[name] = simulate(run, stream, nodes, name, own)
     outcome = SharingOutcome(run, nodes, stream, shared, skipped)
     compared = compared_jobs(stream, shared.get(PROTOTYPE))
     for name, one in shared.items():

@@ -15,9 +15,7 @@ from cosched.sim.symbiotic.symbiotic_runs import SharingOutcome
 from cosched.tables import table
 
 MARKS = {Expectation.SLOW: "-", Expectation.SYMBIOTIC: "+", Expectation.UNKNOWN: " "}
-LOG_HEAD = (
-    "", "makespan", "whole /", "wait", "whole /", "response", "whole /", "speed", "slowed"
-)  # fmt: skip
+LOG_HEAD = ("", "makespan (gain)", "wait (gain)", "response (gain)", "speed", "slowed")
 HEAD = ("", "makespan", "whole /", "packed /", "wait", "speed", "slowed")
 
 
@@ -106,16 +104,17 @@ def log_table(outcomes: Sequence[SharingOutcome]) -> str:
     rows = []
     for name in first.figures:
         mean = means(outcomes, name)
-        row = [name]
-        for figure in ("makespan_s", "mean_wait_s", "mean_response_s"):
-            row += [duration(mean[figure]), gain(outcomes, "whole", name, figure)]
-        rows.append([*row, *_speed(mean)])
+        cells = (
+            f"{duration(mean[figure])} ({gain(outcomes, 'whole', name, figure)})"
+            for figure in ("makespan_s", "mean_wait_s", "mean_response_s")
+        )
+        rows.append((name, *cells, *_speed(mean)))
     lines = [
         f"{trace}: {len(first.stream)} jobs, {first.nodes} nodes",
         *left_out(first.skipped),
         f"labels drawn by {first.run.draw}, {len(outcomes)} {draws}; "
-        "whole /: EASY without sharing to this",
-        *table(LOG_HEAD, rows, "<>>>>>>>>", gap=1),
+        "gain: whole, EASY without sharing, / this",
+        *table(LOG_HEAD, rows, "<>>>>>"),
     ]
     return "\n".join(lines) + "\n"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -155,6 +156,10 @@ def test_a_log_on_shared_nodes(of_a_log):
     assert (of_a_log / "symbiosis_log.png").read_bytes().startswith(b"\x89PNG")
     text = (of_a_log / "symbiosis_log.txt").read_text()
     assert max(len(line) for line in text.splitlines()) <= 80
+    _, _, head, first, *_ = text.splitlines()
+    titles = re.split(r"  +", head.strip())
+    assert titles[:3] == ["makespan (gain)", "wait (gain)", "response (gain)"]
+    assert len(set(titles)) == len(re.split(r"  +", first)) - 1, "each column has a title"
     assert "made.swf: 300 jobs, 32 nodes" in section(documents)
 
 

@@ -412,10 +412,27 @@ def test_columns_are_those_that_are_asked_for(run_dir):
         "began",
         "response",
         "ran",
-        "waited",
+        "unscheduled",
         "exit",
     ]
     assert row.split()[-5:] == ["22:13:20", "10.00s", "6.00s", "4.00s", "-"]
+
+
+def test_times_of_columns_are_those_of_the_json(run_dir):
+    """waited_s, the time in MPI calls, is another time than that without the CPUs."""
+    shown = json.loads(run_history(run_dir, "--json").output)["jobs"]
+    fields = {
+        "ran": "scheduled_s",
+        "unscheduled": "unscheduled_s",
+        "detached": "released_s",
+    }
+    table = list(csv.DictReader(run_history(run_dir, "--csv").output.splitlines()))
+    assert len(table) == len(shown) > 0
+    for row, job in zip(table, shown, strict=True):
+        assert "waited" not in row
+        for column, field in fields.items():
+            assert float(row[column]) == pytest.approx(job[field])
+    assert shown[0]["waited_s"] != shown[0]["unscheduled_s"]
 
 
 def filled(waits_s, by, fills=()):

@@ -52,7 +52,7 @@ def test_report_has_the_nodes_of_each_job_over_time(tmp_path):
 
 
 def test_report_has_rows_of_timeline(timeline):
-    assert timeline["jobs"] == ["0.a", "0.b"]
+    assert (timeline["jobs"], timeline["keyed"]) == (["a", "b"], False)
     assert timeline["length_us"] == 200_000
     second = timeline["nodes"][1]
     (lane,) = second["lanes"]
@@ -73,13 +73,29 @@ def test_report_has_figures_of_each_job(timeline):
     assert (a["switches"], a["pulled"], a["refused"]) == (4, 0, 1)
     assert (b["switches"], b["pulled"], b["refused"]) == (2, 1, 0)
     assert a["nodes"] == ["n1", "n2"]
-    assert a["response_s"] == pytest.approx(0.2)
+    assert a["here_s"] == pytest.approx(0.2)
     assert (a["alone_s"], b["alone_s"]) == (pytest.approx(0.15), pytest.approx(0.08))
     assert a["share"] == pytest.approx((120 + 150) / 400)
     assert a["together"] == pytest.approx(120 / 150)
     totals = timeline["totals"]
     assert (totals["switches"], totals["pulled"], totals["refused"]) == (6, 1, 1)
     assert totals["together"] == pytest.approx(170 / 230)
+
+
+def test_time_here_is_the_sum_of_the_runs_of_a_name():
+    """The name runs twice on two nodes, 700 ms apart; each node has it half of the time."""
+    stays = [("0.a", 0, 100 * MS), ("0.a", 800 * MS, 1000 * MS)]
+    spans = [("0.a", 0, 50 * MS), ("0.a", 800 * MS, 900 * MS)]
+    nodes = [line(name, spans, stays) for name in ("n1", "n2")]
+    (a,) = report_data(nodes, [])["timeline"]["per_job"]
+    assert a["here_s"] == pytest.approx(0.3)
+    assert a["share"] == pytest.approx(a["alone_s"] / a["here_s"])
+
+
+def test_jobs_of_several_users_have_the_uid_before_their_names():
+    stays = [("0.sweep.1", 0, MS), ("1000.sweep.1", 0, MS)]
+    data = report_data([line("n1", [], stays)], [])["timeline"]
+    assert (data["jobs"], data["keyed"]) == (["0.sweep.1", "1000.sweep.1"], True)
 
 
 def test_report_of_node_without_jobs(tmp_path):

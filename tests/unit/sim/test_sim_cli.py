@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
+from cosched.core.cluster.queue.policies import POLICIES
 from tests.tools.commands import run_command as cosched
 
 
@@ -25,6 +27,12 @@ def test_help_fits_and_leads(command, tmp_path):
     assert max(len(line) for line in result.stdout.splitlines()) <= 80
     assert "cosched sim" in result.stdout
     assert "Examples:" in result.stdout
+
+
+def test_help_lists_each_policy(tmp_path):
+    result = cosched("sim", "queue", "--help", cwd=tmp_path)
+    listed = re.search(r"Policies:\n((?:  +\w.*\n)+)", result.stdout)
+    assert [line.split()[0] for line in listed[1].splitlines()] == list(POLICIES)
 
 
 def test_the_simplest_run(trace):

@@ -157,6 +157,19 @@ def test_domain_that_is_down(choice, folder):
         assert figures["mean_wait_s"] == usual["mean_wait_s"]
 
 
+def test_logs_of_other_times_are_named_with_their_dates(folder):
+    for name, begin in (("a", 843_000_000), ("b", 954_000_000)):
+        text = (folder / f"{name}.swf").read_text()
+        (folder / f"{name}-dated.swf").write_text(f"; UnixStartTime: {begin}\n{text}")
+    words = ["a-dated.swf", "b-dated.swf", "--parallel", "1"]
+    result = cosched("sim", "couple", *words, cwd=folder)
+    assert result.returncode == 1
+    assert result.stderr.count("\n") == 1
+    assert "a-dated.swf: 1996-09-1" in result.stderr
+    assert re.search(r"b-dated.swf: 2000-03-2\d to 2000-0\d-\d\d\); take", result.stderr)
+    assert "remove UnixStartTime" in result.stderr
+
+
 @pytest.mark.parametrize(
     ("options", "says"),
     [

@@ -25,6 +25,7 @@ from benchmarks.experiments.verdicts import HOLDS, NO, UNDECIDED
 from cosched.cli.entry import run_cli
 from cosched.cli.main import cosched as command
 from cosched.core.cluster.queue.sizes.execution import linear
+from cosched.core.cluster.queue.sizes.settings import Control
 from cosched.core.units import NS_PER_S
 from cosched.sim.logs.fit import fit, generate_like
 from cosched.sim.logs.log_models import SDSC
@@ -36,7 +37,13 @@ from cosched.sim.malleable.jobs import (
     minimum_of,
     users_jobs,
 )
-from cosched.sim.malleable.malleable_runs import Case, cases_of
+from cosched.sim.malleable.malleable_runs import (
+    Case,
+    MalleableRun,
+    Source,
+    carry_out,
+    cases_of,
+)
 from cosched.sim.malleable.policies import figures, no_worse, run_stream
 from tests.tools.commands import run_command as cosched
 
@@ -174,6 +181,25 @@ def figures_of(capsys, *words):
     return json.loads(capsys.readouterr().out)["sources"]
 
 
+def test_progress_is_reported_within_a_case():
+    """Two cases, each of which has more calls than the engine makes between two reports."""
+    source = Source("sdsc", count=4000, seed=0, beta=0.5, machine=None, strict=False)
+    for policies in (("even-fr", "moldable"), ("ideal-only", "ideal-easy")):
+        seen = []
+        run = MalleableRun(source, "linear", Control(), cases_of(policies, (None,), (50,)))
+        carry_out(run, seen.append)
+        assert seen == sorted(seen)
+        assert seen[-1] == 1.0
+        assert sum(0.0 < share < 0.5 for share in seen) > 1
+        assert sum(0.5 < share < 1.0 for share in seen) > 1
+
+
+def test_a_log_is_titled_by_its_name(folder, capsys):
+    words = ["sim", "malleable", str(folder / "made.swf"), "--parallel", "1"]
+    assert run_cli(command, words) == 0
+    assert capsys.readouterr().out.startswith("made.swf: 300 jobs, 32 nodes, linear")
+
+
 def test_a_model_may_have_another_load(capsys):
     one, more = (
         figures_of(capsys, "sdsc", "--count", "300", "--load", load)[0]["cases"]
@@ -226,6 +252,15 @@ def test_control_options_have_effect(capsys):
         (["malleable", "list.json"], "list.json: not a model"),
         (["malleable", "ge", "--machine", "8"], "job 0 wants 18 nodes; the machine has 8"),
         (["malleable", "sdsc", "--out", "absent/x"], "its folder cannot be written"),
+        (
+            ["malleable", "made.swf", "--count", "9"],
+            "--count: no effect on made.swf; it is",
+        ),
+        (["malleable", "made.swf", "--traces", "2"], "--traces: no effect on made.swf;"),
+        (["malleable", "made.swf", "sdsc", "--beta", "1"], "--beta: no effect on made.swf"),
+        (["malleable", "ge", "--malleable", "20"], "--malleable: no effect on ge; it is"),
+        (["malleable", "ge", "--ideal", "200"], "--ideal: no effect on ge; it is for logs"),
+        (["malleable", "ge", "--preferred", "90"], "--preferred: no effect on ge; it is"),
         (["fit", "absent.swf"], "absent.swf: cannot be read"),
         (["fit", "made.swf", "--begins", "25:00"], "'25:00' is not a time of day"),
     ],

@@ -192,6 +192,19 @@ def test_without_messages_the_kernel_wastes_nothing():
         assert result.makespan_s == pytest.approx(3.0, abs=0.02)
 
 
+def test_waits_that_another_job_uses_make_the_efficiency_exceed_100_percent():
+    """A step is 1 ms of CPU time and two rounds of messages of 0.3 ms, in which a job alone
+    waits. Three jobs fill each other's waits; launches are CPU time, also alone."""
+    programs = tuple(replace(job, message_ns=300_000) for job in jobs(3))
+    batch = outcome("batch", programs, Cluster(4))
+    filled = outcome("yield", programs, Cluster(4))
+    assert (batch.efficiency, batch.makespan_s) == pytest.approx((1.0, 3 * 1.6))
+    assert filled.efficiency == pytest.approx(batch.makespan_s / filled.makespan_s)
+    assert filled.efficiency == pytest.approx(1.6, rel=0.01)
+    launched = tuple(replace(job, launch_ns=NS_PER_S) for job in jobs(3, Pattern.NONE))
+    assert outcome("yield", launched, Cluster(4)).efficiency == pytest.approx(1.0)
+
+
 def test_spinning_ranks_of_small_grain_are_hardly_ever_met():
     cluster = Cluster(16)
     spin = outcome("spin", jobs(4, work_s=0.2), cluster)

@@ -142,7 +142,7 @@ class Ended:
 
 
 def test_lines_say_how_long_the_rest_takes(monkeypatch):
-    clock = iter([100.0, 130.0, 400.0, 1000.0])
+    clock = iter([100.0, 100.5, 130.0, 400.0, 1000.0])
     monkeypatch.setattr("cosched.sim.progress.monotonic", lambda: next(clock))
     stream = io.StringIO()
     with open_progress(stream, 4) as heard:
@@ -151,10 +151,33 @@ def test_lines_say_how_long_the_rest_takes(monkeypatch):
         heard(2.5, Ended(NamedRun("b")))
         heard(4.0, Ended(NamedRun("c")))
     assert stream.getvalue().splitlines() == [
-        "1/4  a, 90 s left",
-        "2/4  b, 3.0 min left",
+        "1/4  a, about 90 s left",
+        "2/4  b, about 3.0 min left",
         "3/4  c",
     ]
+
+
+def test_lines_come_without_the_end_of_a_run(monkeypatch):
+    """The first after a second, the next ones after ten."""
+    clock = iter([100.0, 100.9, 101.1, 102.0, 111.2, 112.0])
+    monkeypatch.setattr("cosched.sim.progress.monotonic", lambda: next(clock))
+    stream = io.StringIO()
+    with open_progress(stream, 1) as heard:
+        for done in (0.1, 0.2, 0.3, 0.4):
+            heard(done, None)
+        heard(1.0, Ended(NamedRun("a")))
+    assert stream.getvalue().splitlines() == ["0/1  20% done", "0/1  40% done"]
+
+
+def test_the_last_run_has_one_worker(monkeypatch):
+    """Two runs side by side took 100 s; the third, alone, is half as fast as two were."""
+    clock = iter([0.0, 100.0, 100.0])
+    monkeypatch.setattr("cosched.sim.progress.monotonic", lambda: next(clock))
+    stream = io.StringIO()
+    with open_progress(stream, 3, 2) as heard:
+        heard(2.0, Ended(NamedRun("a")))
+        heard(2.0, Ended(NamedRun("b")))
+    assert stream.getvalue().splitlines()[-1] == "2/3  b, about 100 s left"
 
 
 class Terminal(io.StringIO):

@@ -145,6 +145,26 @@ def test_a_log_without_jobs(log):
         read_swf(log("1 2 3"))
 
 
+@pytest.mark.parametrize("machine", [None, 8])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# A heading\n\nThis page describes a program.\nIt has two lines.\n",
+        "a line with as many words as the line of a job has numbers is no line of a job\n",
+    ],
+)
+def test_a_file_without_a_line_of_a_job_is_no_log(tmp_path, text, machine):
+    path = tmp_path / "README.md"
+    path.write_text(text)
+    with pytest.raises(CoschedError, match=r"README\.md: no log in .*: no line has the 18"):
+        read_swf(path, machine=machine)
+
+
+def test_a_line_before_the_jobs_does_not_hide_that_the_size_is_missing(log):
+    with pytest.raises(CoschedError, match="has no MaxProcs before the first job"):
+        read_swf(log("some words", line(), header=""))
+
+
 def test_files_that_cannot_be_read(log, tmp_path):
     with pytest.raises(CoschedError, match="cannot be read"):
         read_swf(tmp_path / "absent.swf")

@@ -58,7 +58,7 @@ function jobsSection(timeline) {
   const rows = timeline.per_job.map((job, index) => [
     make("span", {class: "job"}, make("i", {style: `background: ${colour(index)}`}), timeline.jobs[index]),
     job.nodes.length > 4 ? make("span", {title: job.nodes.join(", ")}, `${job.nodes.length}`) : job.nodes.join(", "),
-    seconds(job.response_s),
+    seconds(job.here_s),
     meter(job.share),
     meter(job.together),
     job.switches.toLocaleString("en"),
@@ -67,7 +67,9 @@ function jobsSection(timeline) {
   ]);
   return make("section", {},
     make("h2", {}, "Jobs"),
-    make("p", {}, "On all nodes: the time in which the job ran on all its nodes, as a part of the time on any."),
+    timeline.keyed ? make("p", {}, "The number before the name of a job is the uid of its user.") : null,
+    make("p", {}, "Here for: the time with the job on a node, a sum over the runs of its name. " +
+      "On all nodes: the time in which the job ran on all its nodes, as a part of the time on any."),
     table(["job", "nodes", "here for", "scheduled", "on all nodes", "spans", "pulled", "refused"], rows));
 }
 
@@ -112,19 +114,20 @@ function sizesSection(timeline, main) {
 
 // Each job's time here beside its time alone: the darker part of a bar.
 function responsesSection(timeline) {
-  const most = Math.max(...timeline.per_job.map((job) => job.response_s));
+  const most = Math.max(...timeline.per_job.map((job) => job.here_s));
   const grid = make("div", {class: "arms responses"});
   timeline.per_job.forEach((job, index) => {
     const track = make("div", {class: "track"},
-      make("i", {class: "all", style: `width: ${(job.response_s / most) * 98}%; background: ${colour(index)}`}),
+      make("i", {class: "all", style: `width: ${(job.here_s / most) * 98}%; background: ${colour(index)}`}),
       make("i", {style: `width: ${(job.alone_s / most) * 98}%; background: ${colour(index)}`}));
-    const times = job.alone_s > 0 ? `: ${(job.response_s / job.alone_s).toFixed(1)} times` : "";
+    const times = job.alone_s > 0 ? `: ${(job.here_s / job.alone_s).toFixed(1)} times` : "";
     grid.append(make("div", {}, timeline.jobs[index]), track,
-      make("div", {class: "value"}, `${seconds(job.response_s)}, alone about ${seconds(job.alone_s)}${times}`));
+      make("div", {class: "value"}, `${seconds(job.here_s)}, alone about ${seconds(job.alone_s)}${times}`));
   });
   return make("section", {},
     make("h2", {}, "How long each job was here, and would be alone"),
-    make("p", {}, "Dark: the time in which it was scheduled on the node that ran it longest. Light: it waited for its turn."),
+    make("p", {}, "Sums over the runs of each name. " +
+      "Dark: the time in which it was scheduled on the node that ran it longest. Light: it waited for its turn."),
     grid);
 }
 
@@ -185,7 +188,7 @@ async function build() {
   const {timeline} = data;
   if (timeline) {
     document.getElementById("about").textContent =
-      `${seconds(timeline.length_us / 1e6)} from ${timeline.begin} on`;
+      `The first job began on ${timeline.begin}. The time shown is ${seconds(timeline.length_us / 1e6)}.`;
     main.append(tiles(timeline));
     timelineSection(timeline, main);
     sizesSection(timeline, main);
