@@ -18,9 +18,11 @@ import zmq
 from cosched.core.bounds import CURVE_KEY_LENGTH
 from cosched.core.decoding import decode_text
 from cosched.core.errors import CoschedError
+from cosched.linux.files.owners import ROOT_UID
 from cosched.linux.files.whole import PRIVATE, write_whole
+from cosched.linux.users import named_user
 
-_REMEDY = "make keys with: cosched cluster keygen"
+_REMEDY = "make keys with: cosched cluster keygen, or copy the file from where it made them"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,30 +44,57 @@ def owners_of(public: Mapping[str, bytes]) -> dict[str, str]:
 
 
 def make_keys(folder: Path, names: Iterable[str]) -> list[str]:
-    """Makes the pairs that the folder lacks; returns the names that got one."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    made = []
-    for name in names:
-        secret_file, public_file = _files(folder, name)
-        if secret_file.exists() and public_file.exists():
-            continue
+    """Makes the pairs that the folder lacks; returns the names that got one.
+
+    A public key stays, also without its secret: that may be on its own machine alone.
+    Raises CoschedError if the folder cannot be read or written."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return [name for name in names if _make_pair(*_files(folder, name))]
+    except OSError as error:
+        raise CoschedError(f"{folder}: keys cannot be made: {error.strerror}") from None
+
+
+def _make_pair(secret_file: Path, public_file: Path) -> bool:
+    """Makes a pair, or the public key of a secret one; returns whether it was missing."""
+    if public_file.exists():
+        return False
+    if secret_file.exists():
+        public = zmq.curve_public(secret_file.read_bytes().strip())
+    else:
         public, secret = zmq.curve_keypair()
         write_whole(secret_file, secret + b"\n", PRIVATE)
-        write_whole(public_file, public + b"\n")
-        made.append(name)
-    return made
+    write_whole(public_file, public + b"\n")
+    return True
+
+
+def without_keys(folder: Path, names: Iterable[str]) -> list[str]:
+    """Returns the names of which the folder has no key."""
+    return [name for name in names if not any(map(os.path.exists, _files(folder, name)))]
+
+
+def remove_keys(folder: Path, names: Iterable[str]) -> None:
+    """Removes the keys of these names."""
+    for name in names:
+        for file in _files(folder, name):
+            file.unlink(missing_ok=True)
+
+
+def without_secret(folder: Path, names: Iterable[str]) -> list[str]:
+    """Returns the names whose secret keys are not in the folder."""
+    return [name for name in names if not _files(folder, name)[0].exists()]
 
 
 def remove_broken(folder: Path, names: Iterable[str]) -> None:
-    """Removes the pairs that are damaged, such as those of a full disk, so that
-    ``make_keys`` makes them again."""
+    """Removes the pairs that are damaged, such as those of a full disk, and the halves, so
+    that ``make_keys`` makes them again."""
     for name in names:
         files = _files(folder, name)
         with contextlib.suppress(FileNotFoundError):
             secret, public = (file.read_bytes().strip() for file in files)
-            if not _is_pair(secret, public):
-                for file in files:
-                    file.unlink()
+            if _is_pair(secret, public):
+                continue
+        remove_keys(folder, [name])
 
 
 def _is_pair(secret: bytes, public: bytes) -> bool:
@@ -83,12 +112,15 @@ def load_keys(
     """Reads the secret key of ``name`` and the public keys of all ``names``.
 
     remedy: advice about a file that is missing or is not a key. Raises CoschedError for a
-    key that is missing, damaged or readable by others.
+    key that is missing, damaged, readable by others or another user's.
     """
     secret_file, _ = _files(folder, name)
     secret = _read(secret_file, remedy)
-    mode = secret_file.stat().st_mode
-    if mode & (stat.S_IRWXG | stat.S_IRWXO):
+    found = secret_file.stat()
+    if found.st_uid not in (ROOT_UID, os.geteuid()):
+        owner = named_user(found.st_uid)
+        raise CoschedError(f"{secret_file}: its owner {owner} can read it; chown it")
+    if found.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise CoschedError(f"{secret_file}: others can read it; chmod 600 it")
     public = {each: _read(_files(folder, each)[1], remedy) for each in {*names, name}}
     if not _is_pair(secret, public[name]):
@@ -98,7 +130,7 @@ def load_keys(
 
 def known_keys(folder: Path, names: Iterable[str]) -> list[str]:
     """Returns the names whose public keys are in the folder."""
-    return [name for name in names if _files(folder, name)[1].exists()]
+    return [name for name in names if os.path.exists(_files(folder, name)[1])]
 
 
 def former_keys(folder: Path, public: Mapping[str, bytes]) -> dict[str, bytes]:
@@ -121,6 +153,9 @@ def _files(folder: Path, name: str) -> tuple[Path, Path]:
 def _read(path: Path, remedy: str) -> bytes:
     try:
         key = path.read_bytes().strip()
+    except PermissionError as error:
+        advice = "only root and the user of the domain may read it"
+        raise CoschedError(f"{path}: {error.strerror}; {advice}") from None
     except OSError as error:
         raise CoschedError(f"{path}: {error.strerror}; {remedy}") from None
     if len(key) != CURVE_KEY_LENGTH or not key.isascii():

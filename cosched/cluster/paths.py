@@ -20,6 +20,11 @@ class DomainPaths(NamedTuple):
         return self.directory / "domain.toml"
 
     @property
+    def former_config(self) -> Path:
+        """The settings that ``cluster up`` has replaced by others."""
+        return self.directory / "domain.toml.before"
+
+    @property
     def keys(self) -> Path:
         return self.directory / "keys"
 

@@ -220,11 +220,61 @@ def test_down_ends_a_domain_whose_controller_was_killed(private):
         assert (status, "1 job runs" in err) == (1, True)
         assert not is_held(private.lock("controller"))
     status, out, err = private.run("cluster", "down", "--end-jobs")
-    assert (status, out, err) == (0, f"ended jobs {number}\n", "")
+    assert (status, out, err) == (0, f"ended job {number}\n", "")
     until(lambda: not private.members())
     with contextlib.closing(sqlite3.connect(private.paths.store)) as store:
         (state,) = store.execute("select state from jobs where number = ?", (waiting,))
     assert state == ("queued",)
+
+
+@pytest.mark.parametrize("what", ["controller", "agent"])
+def test_up_starts_a_killed_member_of_an_operators_domain_again(private, what):
+    assert private.run("cluster", "up")[0] == 0
+    private.start_job()
+    private.kill(what)
+    started = NODE if what == "agent" else CONTROLLER
+    expected = f"the domain goes on; started again: {started}\n"
+    assert private.run("cluster", "up") == (0, expected, "")
+    (private.folder / "go").touch()
+    # The job of a killed agent ends with it; that of a killed controller runs on.
+    ends = {"controller": "done", "agent": "node lost"}
+    words = ("queue", "--all", "--format", "state")
+    until(lambda: private.run(*words)[1] == f"state\n{ends[what]}\n")
+    assert private.run("submit", "--wait", "true")[0] == 0
+    assert "is up already" in private.run("cluster", "up")[2]
+    assert private.run("cluster", "down")[0] == 0
+
+
+def test_up_keeps_a_copy_of_other_settings(private):
+    assert private.run("cluster", "up", "--slots", "3")[0] == 0
+    assert private.run("cluster", "down")[0] == 0
+    before = private.paths.config.read_text()
+    status, _, err = private.run("cluster", "up")
+    kept = private.paths.former_config
+    assert (status, err) == (0, f"the settings of before are in {kept}\n")
+    assert kept.read_text() == before
+    assert private.run("cluster", "down")[0] == 0
+
+
+def test_up_that_fails_changes_neither_settings_nor_keys(private):
+    assert private.run("cluster", "up", "--slots", "3")[0] == 0
+    assert private.run("cluster", "down")[0] == 0
+    before = private.paths.config.read_text()
+    keys = sorted(private.paths.keys.iterdir())
+    failing = ("--hosts", "nosuch", "--shell", "false")
+    assert private.run("cluster", "up", *failing)[0] == 1
+    assert private.paths.config.read_text() == before
+    assert sorted(private.paths.keys.iterdir()) == keys
+
+
+def test_up_refuses_the_directory_of_a_domain_on_slurm(private):
+    private.paths.directory.mkdir(parents=True)
+    text = 'name = "a"\nengine = "slurm"\n[coupling]\n'
+    private.paths.config.write_text(text)
+    status, out, err = private.run("cluster", "up")
+    assert (status, out) == (1, "")
+    assert "cosched cluster couple --config FILE" in err
+    assert private.paths.config.read_text() == text
 
 
 def test_jobs_of_an_ended_private_domain_can_be_read(private):

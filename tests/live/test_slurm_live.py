@@ -212,7 +212,7 @@ def test_batch_script_runs_jobs_through_a_domain_of_its_allocation(site):
     assert "status 3" in lines
     assert "cosched-agents" in lines
     at = lines.index("down 0")
-    assert lines[at + 1 :] == [lines[0], "no domain is up"]
+    assert lines[at + 1 :] == [lines[0], f"no domain is up in {HOME}/run.{job}"]
     for name in (f"domain/keys/{site.last}.secret", "domain/keys/controller.secret"):
         mode = site.root("stat", "-c", "%a %u", f"{HOME}/run.{job}/{name}")
         assert mode == f"600 {USER}\n"

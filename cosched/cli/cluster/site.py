@@ -10,7 +10,12 @@ from pathlib import Path
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.slurm.allocation import Allocation, find_allocation
 from cosched.cluster.slurm.step import allocation_places, start_growing, start_in_allocation
-from cosched.cluster.up.domain import refuse_second, start_domain, write_domain
+from cosched.cluster.up.domain import (
+    refuse_second,
+    start_domain,
+    start_missing,
+    written_domain,
+)
 from cosched.cluster.up.nodes import DomainNode, host_nodes, local_nodes
 from cosched.cluster.up.private import give_way
 from cosched.config.domain import PORT, DomainConfig
@@ -36,19 +41,28 @@ class Site:
         """``HOST:PORT`` of each agent, by the name of its node."""
         return {place.name: place.address for place in self.places}
 
-    def start(self, run_dir: Path, config: DomainConfig) -> None:
-        """Writes domain.toml and starts all members. Raises CoschedError if a domain is up
-        in this run directory, or if a member does not start."""
+    def start_missing(self, run_dir: Path) -> list[str]:
+        """Starts the members that have gone while others of the same nodes are up; returns
+        their names. An init system or Slurm starts those of an allocation."""
+        give_way(run_dir)
+        if self.allocation is not None:
+            return []
+        return start_missing(DomainPaths(run_dir), self.places)
+
+    def start(self, run_dir: Path, config: DomainConfig) -> bool:
+        """Writes domain.toml and starts all members. Returns whether the file had other
+        settings. Raises CoschedError if a domain is up in this run directory, or if a
+        member does not start; then the file is as before."""
         paths = DomainPaths(run_dir)
         if self.allocation is not None:  # other users share its nodes
             run_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        give_way(run_dir)
         refuse_second(paths, tuple(self.nodes))
-        write_domain(paths, config)
-        if self.allocation is None:
-            start_domain(paths, self.places)
-            return
-        start_in_allocation(paths, self.allocation, os.environ)
+        with written_domain(paths, config) as had_others:
+            if self.allocation is None:
+                start_domain(paths, self.places)
+            else:
+                start_in_allocation(paths, self.allocation, os.environ)
+        return had_others
 
     def grow(self, run_dir: Path, bounds: Bounds, sbatch: str) -> None:
         """Lets the domain ask Slurm for more nodes, and give them back. sbatch: further

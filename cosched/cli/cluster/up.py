@@ -22,7 +22,7 @@ from cosched.cli.hosts_option import hosts_option
 from cosched.cli.options import any_run_dir_option, run_dir_option
 from cosched.cli.values import DOMAIN_TOML, NODES, SECONDS
 from cosched.cluster.client import NoDomain
-from cosched.cluster.keys import make_keys
+from cosched.cluster.keys import make_keys, without_secret
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.up.domain import stop_domain
 from cosched.config.domain import (
@@ -52,7 +52,8 @@ class Up(Command):
 
     Inside a Slurm allocation srun starts the agents, one on each of its nodes. Otherwise,
     without --hosts and --lab, this machine is the only node. The controller runs on the
-    first node, in an allocation on this machine. All read the same run directory.
+    first node, in an allocation on this machine. All read the same run directory. If some
+    members of the domain are up, those that were killed are started again.
 
     \b
     Examples:
@@ -154,6 +155,10 @@ class Up(Command):
 
     def run(self) -> None:
         site = self.site()
+        started = site.start_missing(self.run_dir)
+        if started:
+            click.echo(f"the domain goes on; started again: {', '.join(started)}")
+            return
         wanted = DomainConfig(
             self.run_dir.name,
             site.controller,
@@ -172,7 +177,9 @@ class Up(Command):
         if self.nodes is not None:
             wanted = replace(wanted, most_nodes=self.nodes[1])
             check_growth(site, self.nodes)
-        site.start(self.run_dir, wanted)
+        if site.start(self.run_dir, wanted):
+            former = DomainPaths(self.run_dir).former_config
+            click.echo(f"the settings of before are in {former}", err=True)
         if self.nodes is not None:
             bounds = Bounds(*self.nodes, round(self.idle_s * NS_PER_S))
             site.grow(self.run_dir, bounds, self.sbatch)
@@ -226,10 +233,11 @@ class Down(Command):
                 inside=() if lab is None else lab_nodes(lab, 0),
             )
         except NoDomain:
-            click.echo("no domain is up", err=True)
+            click.echo(f"no domain is up in {self.run_dir}", err=True)
             return
         if ended:
-            click.echo(f"ended jobs {', '.join(map(str, ended))}")
+            what = "job" if len(ended) == 1 else "jobs"
+            click.echo(f"ended {what} {', '.join(map(str, ended))}")
 
 
 @command("keygen")
@@ -260,5 +268,11 @@ class Keygen(Command):
             made = make_keys(folder, names)
             if made:
                 click.echo(f"made {counted(len(made), 'pair')} of keys in {folder}")
-            else:
+            missing = without_secret(folder, names)
+            for name in missing:
+                click.echo(
+                    f"{name}.secret is not here: each machine has its own; for a new pair "
+                    f"remove {name}.public first"
+                )
+            if not (made or missing):
                 click.echo(f"each member has its keys in {folder} already")

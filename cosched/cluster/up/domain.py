@@ -6,16 +6,19 @@ import contextlib
 import os
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from cosched.cluster.client import USUAL_PATIENCE, Client, NoDomain, Patience
-from cosched.cluster.keys import make_keys
+from cosched.cluster.keys import make_keys, remove_keys, without_keys
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.up.members import start_agent, start_controller
 from cosched.cluster.up.nodes import DomainNode, controller_node
+from cosched.cluster.up.resting import PRIVATE
 from cosched.config.domain import DomainConfig, load_config, write_config
 from cosched.config.slurm import is_coupled
 from cosched.core.errors import CoschedError
+from cosched.core.names import CONTROLLER
 from cosched.core.units import NS_PER_S
 from cosched.linux.files.owners import acting_as_owner, acts_for_another
 from cosched.linux.files.whole import write_whole
@@ -33,6 +36,42 @@ def write_domain(paths: DomainPaths, config: DomainConfig) -> None:
     paths.directory.mkdir(mode=0o755, parents=True, exist_ok=True)
     write_whole(paths.config, write_config(config))
     make_keys(paths.keys, config.members)
+
+
+@contextlib.contextmanager
+def written_domain(paths: DomainPaths, config: DomainConfig) -> Iterator[bool]:
+    """Writes a domain for the block, which starts it. Yields whether ``domain.toml`` had
+    other settings than these; then its copy stays as ``paths.former_config``.
+
+    If the block fails, the file and the keys are as before. Raises CoschedError for the
+    file of a domain whose engine is the site's Slurm.
+    """
+    if is_coupled(paths.config):
+        raise CoschedError(
+            f"{paths.config}: is of a domain whose nodes Slurm has; start its controller "
+            "with: cosched cluster couple --config FILE, or name another --run-dir"
+        )
+    before = paths.config.read_bytes() if paths.config.exists() else None
+    had_others = before is not None and _differs(load_config(paths.config), config)
+    if before is not None and had_others:
+        write_whole(paths.former_config, before)
+    new = without_keys(paths.keys, config.members)
+    write_domain(paths, config)
+    try:
+        yield had_others
+    except BaseException:
+        remove_keys(paths.keys, new)
+        if before is None:
+            paths.config.unlink()
+        else:
+            write_whole(paths.config, before)
+        raise
+
+
+def _differs(old: DomainConfig, new: DomainConfig) -> bool:
+    """Returns whether two domains differ in more than their names, nodes and addresses."""
+    placed = replace(old, name=new.name, controller=new.controller, nodes=new.nodes)
+    return old.name != PRIVATE and placed != new
 
 
 def start_domain(
@@ -68,6 +107,32 @@ def start_domain(
 def start_coupled(paths: DomainPaths) -> None:
     """Starts only the controller of a domain, on this machine."""
     start_controller(DomainNode(os.uname().nodename, ""), paths).settle()
+
+
+def start_missing(paths: DomainPaths, places: Sequence[DomainNode]) -> list[str]:
+    """Starts the members of a domain that have gone while others are up, such as those that
+    were killed; returns their names. They read the same ``domain.toml``.
+
+    places: the nodes from here. Returns none if no member is up here, or if the domain has
+    other nodes.
+    """
+    names = [place.name for place in places]
+    if not paths.config.exists() or is_coupled(paths.config):
+        return []
+    config = load_config(paths.config)
+    locks = {CONTROLLER: paths.controller_lock}
+    locks |= {name: paths.agent_lock(name) for name in names}
+    gone = [name for name, lock in locks.items() if not is_held(lock)]
+    if len(gone) == len(locks) or sorted(names) != sorted(config.nodes):
+        return []
+    for name in gone:
+        if name == CONTROLLER:
+            start_controller(places[0], paths).settle()
+        else:
+            start_agent(places[names.index(name)], paths).settle()
+    if gone:
+        wait_joined(paths, config.node_names)
+    return gone
 
 
 def refuse_second(paths: DomainPaths, nodes: Sequence[str]) -> None:

@@ -1,10 +1,11 @@
 """Keys of a domain are private; damaged ones are one line, or are made again."""
 
+import os
 import stat
 
 import pytest
 
-from cosched.cluster.keys import load_keys, make_keys, remove_broken
+from cosched.cluster.keys import load_keys, make_keys, remove_broken, without_secret
 from cosched.core.errors import CoschedError
 
 NAMES = ("controller", "n1")
@@ -33,6 +34,30 @@ def test_pairs_that_are_whole_or_missing_stay_as_they_are(folder):
     before = {file: file.read_bytes() for file in folder.iterdir()}
     remove_broken(folder, (*NAMES, "n2"))
     assert {file: file.read_bytes() for file in folder.iterdir()} == before
+
+
+def test_a_missing_half_is_never_replaced(folder):
+    public, secret = folder / "n1.public", folder / "n1.secret"
+    before = public.read_bytes()
+    kept = secret.read_bytes()
+    secret.unlink()
+    assert without_secret(folder, NAMES) == ["n1"]
+    assert make_keys(folder, NAMES) == []
+    assert public.read_bytes() == before
+    with pytest.raises(CoschedError, match=r"n1\.secret: No such file .* copy the file"):
+        load_keys(folder, "n1", NAMES)
+    secret.write_bytes(kept)
+    secret.chmod(0o600)
+    public.unlink()
+    assert make_keys(folder, NAMES) == ["n1"]
+    assert public.read_bytes() == before
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to give a file away")
+def test_secret_of_another_user_is_refused(folder):
+    os.chown(folder / "n1.secret", 65534, -1)
+    with pytest.raises(CoschedError, match=r"n1\.secret: its owner nobody can read it"):
+        load_keys(folder, "n1", NAMES)
 
 
 def test_secret_keys_are_private(tmp_path):
