@@ -13,11 +13,16 @@ from cosched.cluster.user_requests import JOB_VARIABLE
 from cosched.core.errors import CoschedError
 from cosched.core.names import member_of
 from cosched.rundir.directories import domain_dir_to_ask, is_listening
+from cosched.rundir.lock import is_held
 
 #: For a shell that completes a word: the user waits at the prompt.
 AT_THE_PROMPT = Patience(within_s=1.0)
 #: The line about an answer that takes long.
 NO_ANSWER_YET = "the domain has not answered yet; waiting for its controller"
+#: The same if the controller was killed. An init system may start it again meanwhile.
+CONTROLLER_GONE = (
+    "the controller in {} was killed; waiting for it. 'cosched cluster up' starts it again"
+)
 #: The same if the answer comes when nodes are free.
 UNTIL_NODES_ARE_FREE = "waiting until no job is on the nodes"
 
@@ -110,13 +115,27 @@ class Connector:
         return self._connect()
 
     def _connect(self) -> Client:
-        slow = Patience(note_slow=lambda: self._note(self._slow))
+        slow = Patience(note_slow=lambda: self._note(self._why_slow()))
         return connect_to_running(self._run_dir, slow, self._node)
+
+    def _why_slow(self) -> str:
+        """Returns the line about a late answer, which names a controller that has gone."""
+        place = _place(self._run_dir)
+        return CONTROLLER_GONE.format(place) if _has_gone(place) else self._slow
 
     def _note(self, line: str) -> None:
         if line != self._last:
             _print(self._command, line)
         self._last = line
+
+
+def _has_gone(run_dir: Path) -> bool:
+    """Returns whether a controller ran in this directory and has not ended by itself."""
+    lock = DomainPaths(run_dir).controller_lock
+    try:
+        return os.path.exists(lock) and not is_held(lock)
+    except CoschedError:  # the lock of another user cannot be read
+        return False
 
 
 def patient(command: str = "cosched") -> Patience:

@@ -54,7 +54,8 @@ def restore(paths: DomainPaths, folder: Path) -> list[str]:
     returns the names of all that was restored.
 
     A store that is there keeps its content under its name and BEFORE. Raises CoschedError
-    if a controller is up, or if the folder is no backup."""
+    if such a file is there already, if a controller is up, or if the folder is no backup.
+    """
     if not (folder / paths.config.name).is_file():
         raise CoschedError(
             f"{folder}: is no backup: it has no {paths.config.name}; name a folder that "
@@ -68,12 +69,13 @@ def restore(paths: DomainPaths, folder: Path) -> list[str]:
     with locked(paths.controller_lock) as mine:
         if not mine:
             raise CoschedError(f"{paths.run_dir}: its controller is up; end it first")
-        restored = []
-        for store in _stores(paths):
-            if (folder / store.name).exists():
-                _put_aside(store)
-                copy_database(folder / store.name, store)
-                restored.append(store.name)
+        stores = [store for store in _stores(paths) if (folder / store.name).exists()]
+        for store in stores:
+            _check_aside(store)
+        for store in stores:
+            _put_aside(store)
+            copy_database(folder / store.name, store)
+        restored = [store.name for store in stores]
         return restored + _copy_missing(folder, paths.directory, paths)
 
 
@@ -81,14 +83,21 @@ def _stores(paths: DomainPaths) -> tuple[Path, Path]:
     return paths.store, paths.mates
 
 
+def _check_aside(store: Path) -> None:
+    """Raises CoschedError if a store that was put aside would be lost."""
+    aside = store.with_name(f"{store.name}{BEFORE}")
+    if store.exists() and aside.exists():
+        raise CoschedError(
+            f"{aside}: is the store before an earlier restore; move or remove it first"
+        )
+
+
 def _put_aside(store: Path) -> None:
     """Renames a store, with changes that a killed controller has not moved into it."""
     for part in _PARTS:
         old = store.with_name(f"{store.name}{part}")
-        aside = store.with_name(f"{store.name}{BEFORE}{part}")
-        aside.unlink(missing_ok=True)
         if old.exists():
-            old.rename(aside)
+            old.rename(store.with_name(f"{store.name}{BEFORE}{part}"))
 
 
 def _copy_missing(source: Path, target: Path, paths: DomainPaths) -> list[str]:

@@ -47,7 +47,7 @@ class Elf(NamedTuple):
         """Returns the file of ``library`` if it is in the search path."""
         for directory in self.search_path(environ):
             candidate = directory / library
-            if candidate.is_file():
+            if os.path.isfile(candidate):
                 return candidate
         return None
 

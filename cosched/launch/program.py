@@ -204,7 +204,7 @@ def _standard_abi_library(
     """Searches libmpi_abi in the places of mpi4py."""
     for candidate in _mpi4py_candidates(interpreter, environ):
         for library in (candidate, candidate.with_name(STANDARD_ABI + "1")):
-            if library.name.startswith(STANDARD_ABI) and library.is_file():
+            if library.name.startswith(STANDARD_ABI) and os.path.isfile(library):
                 return library.name, library
     return STANDARD_ABI + "1", None
 
@@ -241,7 +241,7 @@ def _built_mpi4py(prefix: Path) -> Iterator[Path]:
 
 def _soname(library: Path) -> str:
     """Returns the name with a version; ``libmpi.so`` is a link or a linker script."""
-    if not library.is_file():
+    if not os.path.isfile(library):
         return ""
     if is_mpi_library(library.name):
         return library.name
@@ -249,6 +249,6 @@ def _soname(library: Path) -> str:
     if is_mpi_library(real.name):
         return real.name
     for name in _MPI4PY_LIBRARIES[1:]:
-        if (library.parent / name).is_file():
+        if os.path.isfile(library.parent / name):
             return name
     return ""

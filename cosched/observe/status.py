@@ -56,7 +56,8 @@ def no_daemons(run_dir: Path, euid: int) -> NoDaemon:
     has found none of them, so the user may be on a login node.
     """
     if run_dir != default_run_dir({}, euid) or run_dir == SYSTEM_RUN_DIR:
-        return NoDaemon(f"no daemons are up in {run_dir}; start them: cosched up")
+        where = "" if run_dir == SYSTEM_RUN_DIR else f" --run-dir {run_dir}"
+        return NoDaemon(f"no daemons are up in {run_dir}; start them: cosched up{where}")
     return NoDaemon(
         f"no daemon here, neither in {SYSTEM_RUN_DIR} nor in {run_dir}; those of "
         "cosched-run end with its last job, and those of 'cosched up' stay; is this a "

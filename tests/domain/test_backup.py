@@ -41,6 +41,8 @@ def test_restored_domain_goes_on(make_rig, capsys):
     Restore(folder=kept, run_dir=rig.paths.run_dir).run()
     assert capsys.readouterr().out.endswith(f"{rig.paths.run_dir}: restored jobs.sqlite\n")
     assert rig.paths.store.with_name("jobs.sqlite.before").read_bytes().startswith(b"a dam")
+    with pytest.raises(CoschedError, match="is the store before an earlier restore"):
+        Restore(folder=kept, run_dir=rig.paths.run_dir).run()
     rig.start(CONTROLLER)
     rig.until_up()
 

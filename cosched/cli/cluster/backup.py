@@ -52,4 +52,11 @@ class Restore(Command):
 
     def run(self) -> None:
         names = restore(DomainPaths(self.run_dir), self.folder)
-        click.echo(f"{self.run_dir}: restored {', '.join(names)}")
+        what = (
+            f"restored {', '.join(names)}"
+            if names
+            else (
+                "nothing restored: the backup has no store, and the rest is there already"
+            )
+        )
+        click.echo(f"{self.run_dir}: {what}")

@@ -30,7 +30,8 @@ from cosched.cluster.keys import make_keys
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.up.domain import refuse_second, start_coupled
 from cosched.config.domain import load_any_coupled
-from cosched.config.slurm import load_coupled
+from cosched.config.slurm import is_coupled, load_coupled
+from cosched.core.errors import CoschedError
 from cosched.linux.files.whole import write_whole
 from cosched.linux.here import this_node
 
@@ -90,6 +91,10 @@ class Gate(Command):
 
     def run(self) -> None:
         paths = DomainPaths(self.run_dir)
+        if paths.config.exists() and not is_coupled(paths.config):
+            raise CoschedError(
+                f'{paths.config}: has no engine = "slurm", so it has no gate'
+            )
         settings = load_coupled(paths.config).slurm
         uid = uid_of(settings.user)
         check_runs(self.python, uid, settings.user)

@@ -143,4 +143,4 @@ def _file_of(program: str) -> Path | None:
     """Returns the file that a word of the command line names, if there is one."""
     places = [""] if "/" in program else os.get_exec_path()
     paths = (Path(place, program) for place in places if program)
-    return next((path for path in paths if path.is_file()), None)
+    return next((path for path in paths if os.path.isfile(path)), None)

@@ -82,7 +82,12 @@ class Set(Command):
             _hold(run_dir, nodes, live)
             return
         saved = _save(values) if self.save else None
-        reached = _set_live(run_dir, nodes, live) if live else 0
+        try:
+            reached = _set_live(run_dir, nodes, live) if live else 0
+        except CoschedError as error:
+            if saved is None:
+                raise
+            raise CoschedError(f"saved in {saved}, but not set: {error}") from None
         if saved is not None:
             click.echo(f"saved in {saved}")
         elif not reached:

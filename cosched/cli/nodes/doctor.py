@@ -25,7 +25,7 @@ from cosched.launch.target import find_target
 from cosched.linux.here import this_node
 from cosched.observe.doctor.asking import answer, ask_facts
 from cosched.observe.doctor.facts import NodeFacts, Seen, Site
-from cosched.observe.doctor.findings import Finding, good, is_bad, problem, render
+from cosched.observe.doctor.findings import WIDTH, Finding, good, is_bad, problem, render
 from cosched.observe.doctor.gather import gather_health, gather_node
 from cosched.observe.doctor.judge import document, judge, judge_health
 from cosched.observe.doctor.slurm import read_slurm
@@ -105,7 +105,10 @@ class Doctor(Command):
         if self.as_json:
             click.echo(json.dumps(document(site, groups), indent=2))
         elif groups:
-            click.echo(render(groups, all_of_them=self.verbose or not self.hosts))
+            # Programs read the findings of --health, one a line.
+            width = sys.maxsize if self.health else WIDTH
+            all_of_them = self.verbose or not self.hosts
+            click.echo(render(groups, all_of_them=all_of_them, width=width))
         found = [finding for findings in groups.values() for finding in findings]
         return EXIT_FAILURE if is_bad(found, strict=self.strict) else 0
 

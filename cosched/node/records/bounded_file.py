@@ -36,8 +36,9 @@ class FilePair:
 
     @property
     def files(self) -> list[Path]:
-        """Returns the existing files, oldest first."""
-        return [path for path in (self.previous, self.current) if path.exists()]
+        """Returns the existing files, oldest first; none in a folder that is closed to this
+        user."""
+        return [path for path in (self.previous, self.current) if os.path.exists(path)]
 
     def lines(self) -> Iterator[bytes]:
         """Yields the lines of both files, oldest first."""

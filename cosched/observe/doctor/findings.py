@@ -51,8 +51,10 @@ def is_bad(findings: Iterable[Finding], *, strict: bool) -> bool:
     return any(finding.level in levels for finding in findings)
 
 
-def render(groups: Mapping[str, Sequence[Finding]], *, all_of_them: bool) -> str:
-    """Returns text of at most 80 columns: the findings below the name of their group.
+def render(
+    groups: Mapping[str, Sequence[Finding]], *, all_of_them: bool, width: int = WIDTH
+) -> str:
+    """Returns the findings below the name of their group, in lines of this width.
 
     Without ``all_of_them`` the good ones are only counted.
     """
@@ -62,16 +64,16 @@ def render(groups: Mapping[str, Sequence[Finding]], *, all_of_them: bool) -> str
         hidden = len(findings) - len(shown)
         lines.append(f"{name}: {hidden} good" if hidden else name)
         for finding in shown:
-            lines += _lines(finding)
+            lines += _lines(finding, width)
     return "\n".join(lines)
 
 
-def _lines(finding: Finding) -> list[str]:
+def _lines(finding: Finding, width: int) -> list[str]:
     head = f"  {finding.level.value:<8} {finding.subject:<8} "
     text = f"{finding.text}; {finding.remedy}" if finding.remedy else finding.text
     return textwrap.wrap(
         text,
-        WIDTH,
+        width,
         initial_indent=head,
         subsequent_indent=" " * len(head),
         break_long_words=False,

@@ -24,6 +24,7 @@ from cosched.linux.memory import machine_memory
 from cosched.linux.processes.tools import ask_tool, run_tool
 from cosched.node.sockets.client import request
 from cosched.observe.doctor.facts import Clock, Daemon, MpiFacts, NodeFacts
+from cosched.observe.status import gather
 from cosched.rundir.directories import SITE_STATE, SYSTEM_RUN_DIR
 from cosched.rundir.paths import NodePaths
 from cosched.shm._native import lib
@@ -84,6 +85,9 @@ def _daemon(paths: NodePaths) -> tuple[Daemon | None, str]:
     try:
         status = request(paths, "status")
     except NoDaemon:
+        others = ", ".join(status["node"] for status in gather(paths.run_dir))
+        if others:
+            return None, f"none of {paths.node} is up in {paths.run_dir}, but of {others}"
         return None, f"none is up in {paths.run_dir}"
     except CoschedError as error:
         return None, str(error).partition(": ")[2] or str(error)

@@ -66,7 +66,7 @@ def nodes_with_stories(run_dir: Path) -> list[NodePaths]:
     return [
         NodePaths(run_dir, directory.name)
         for directory in sorted(run_dir.glob("*/"))
-        if (directory / "control.sock").exists() or trace_files(directory)
+        if os.path.exists(directory / "control.sock") or trace_files(directory)
     ]
 
 

@@ -54,6 +54,12 @@ def sent(desk, *words):
     return desk.submissions[-1], done.stderr.splitlines()
 
 
+def test_a_folder_in_path_that_cannot_be_looked_into_is_skipped(desk, monkeypatch):
+    monkeypatch.setenv("PATH", f"/tmp/{'x' * 300}:{os.environ['PATH']}")
+    submission, _ = sent(desk, "hostname")
+    assert submission["argv"] == ["hostname"]
+
+
 # -- lines of options ----------------------------------------------------------------------
 
 

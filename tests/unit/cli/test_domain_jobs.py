@@ -25,6 +25,7 @@ from cosched.cli.jobs.elsewhere import way_to
 from cosched.cli.main import cosched
 from cosched.cli.options import complete_domain_jobs
 from cosched.cluster.client import NoDomain, Patience
+from cosched.cluster.paths import DomainPaths
 from cosched.core.errors import CoschedError
 from tests.places import ROOT
 from tests.tools.desk import FakeDesk, play_private_domains
@@ -726,6 +727,18 @@ def test_command_reports_that_it_waits_for_the_controller(desk):
         output, more = waiting.communicate(timeout=30)
     assert line == _WAITS
     assert (json.loads(output), more, waiting.returncode) == ({"jobs": []}, "", 0)
+
+
+def test_command_names_a_controller_that_was_killed(desk):
+    run_dir = Path(os.environ["COSCHED_RUN_DIR"])
+    DomainPaths(run_dir).controller_lock.write_text("1\n")
+    reported = threading.Event()
+    desk.before_answer = lambda request: reported.wait(30)
+    with cosched_run("queue", "--json") as waiting:
+        line = waiting.stderr.readline()
+        reported.set()
+        waiting.communicate(timeout=30)
+    assert line == f"cosched: {connection.CONTROLLER_GONE.format(run_dir)}\n"
 
 
 def test_the_end_of_a_domain_reports_that_it_waits_for_the_controller(desk):

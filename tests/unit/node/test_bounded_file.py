@@ -37,6 +37,10 @@ def test_files_have_headers_and_stay_within_the_limit(place):
     assert [*kept[0][1:], *kept[1][1:]][-1] == b"099"
 
 
+def test_a_folder_that_cannot_be_looked_into_has_no_files(tmp_path):
+    assert FilePair(tmp_path / ("x" * 300), "log", 200).files == []
+
+
 def record_line(uid, number, words="x" * 20):
     return b'{"uid": %d, "number": %d, "words": "%s"}\n' % (uid, number, words.encode())
 

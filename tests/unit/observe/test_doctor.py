@@ -20,6 +20,7 @@ from cosched.cli.entry import run_cli
 from cosched.cli.main import cosched
 from cosched.core.errors import CoschedError
 from cosched.launch.shim import for_all_users, plan_build
+from cosched.observe.doctor import gather as doctor_gather
 from cosched.observe.doctor import slurm
 from cosched.observe.doctor.asking import answer, ask_facts
 from cosched.observe.doctor.checks.node import check_node
@@ -34,7 +35,7 @@ from cosched.observe.doctor.facts import (
     Site,
     SlurmFacts,
 )
-from cosched.observe.doctor.findings import Finding, Level, is_bad, render
+from cosched.observe.doctor.findings import Finding, Level, is_bad, problem, render
 from cosched.observe.doctor.gather import gather_health, gather_node
 from cosched.observe.doctor.judge import BETWEEN, SLURM, document, judge, judge_health
 from cosched.observe.doctor.slurm import parse_config, parse_partitions
@@ -516,6 +517,18 @@ def test_facts_of_this_machine_survive_the_way(tmp_path):
     assert facts.run_dir_free_bytes > 0
     assert msgspec.json.decode(msgspec.json.encode(facts), type=NodeFacts) == facts
     assert gather_health(paths).mpis is None
+
+
+def test_daemons_of_other_nodes_in_the_directory_are_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(doctor_gather, "gather", lambda _: [{"node": "n1"}, {"node": "n2"}])
+    facts = gather_health(NodePaths(tmp_path, "here"))
+    assert facts.no_daemon == f"none of here is up in {tmp_path}, but of n1, n2"
+
+
+def test_findings_for_programs_are_one_line_each():
+    found = [problem("daemons", "none is up " * 20, "start them " * 20)]
+    text = render({"n1": found}, all_of_them=False, width=sys.maxsize)
+    assert len(text.splitlines()) == 2
 
 
 def test_node_answers_with_facts_and_clock():

@@ -13,7 +13,7 @@ from cosched.cluster.engines.interface import Handler
 from cosched.cluster.engines.native.jobs import Jobs
 from cosched.cluster.engines.native.membership import Membership
 from cosched.cluster.engines.native.node_entries import NodeEntries
-from cosched.cluster.keys import make_keys
+from cosched.cluster.keys import make_keys, remove_keys, without_keys
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.user_socket import Person
 from cosched.config.domain import DomainConfig
@@ -62,8 +62,13 @@ class NodeRequests:
             self._check_new(name, address)
         await self._membership.parted(wanted)
         trusted = tuple(wanted) if request.get("root") else ()
+        new = without_keys(self._paths.keys, wanted)
         make_keys(self._paths.keys, wanted)
-        return self._write(added=wanted, trusted=trusted)
+        try:
+            return self._write(added=wanted, trusted=trusted)
+        except BaseException:
+            remove_keys(self._paths.keys, new)
+            raise
 
     def _check_new(self, name: str, address: str) -> None:
         if not can_be_node(name):

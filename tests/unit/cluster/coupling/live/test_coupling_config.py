@@ -122,7 +122,22 @@ def test_keygen_makes_the_keys_of_members_and_of_the_domain(tmp_path):
     ]
     assert load_config(paths.config) == parse_config(document())
     assert (paths.peers / "intrepid.public").exists()
-    assert (paths.keys / "n1.secret").exists()
+    (paths.keys / "n1.secret").unlink()
+    assert CliRunner().invoke(cosched, words).output.splitlines()[0] == (
+        "n1.secret is not here: each machine has its own; for a new pair remove n1.public "
+        "first"
+    )
+    assert not (paths.keys / "n1.secret").exists()
+
+
+def test_gate_of_a_domain_without_slurm_is_one_line(tmp_path):
+    paths = DomainPaths(tmp_path)
+    paths.directory.mkdir()
+    paths.config.write_text(write_config(parse_config(document())))
+    done = CliRunner().invoke(cosched, ["cluster", "gate", "--run-dir", str(tmp_path)])
+    assert (
+        str(done.exception) == f'{paths.config}: has no engine = "slurm", so it has no gate'
+    )
 
 
 def test_public_key_of_another_domain_that_is_missing_is_asked_for(tmp_path):
