@@ -10,6 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cosched.cli import main as program
+from cosched.cli.entry import run_cli
+from cosched.cli.nodes import config_set
 from cosched.config.config_files import ConfigFiles, usual_files
 from cosched.config.cosched_toml import examine, load, read_text
 from cosched.config.save import edited, save
@@ -476,3 +479,19 @@ def test_set_of_start_only_key_without_save_fails(tmp_path):
     result = cosched("config", "set", "node.mode=strict", "--run-dir", str(tmp_path))
     assert result.returncode == 1
     assert "--save" in result.stderr
+
+
+def test_set_that_is_saved_but_refused_by_daemons_says_both(tmp_path, monkeypatch, capsys):
+    def refuse(*_):
+        raise CoschedError("node n1: 'set' is for root and the daemon's own user")
+
+    monkeypatch.setattr(config_set, "_set_live", refuse)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    words = ["config", "set", "--run-dir", str(tmp_path), "--save", "slice=1s"]
+    assert run_cli(program.cosched, words) == 1
+    file = tmp_path / ".config/cosched/config.toml"
+    reason = f"saved in {file}, but not set: node n1: 'set' is for root and the daemon's"
+    assert reason in capsys.readouterr().err
+    assert "slice" in file.read_text()
