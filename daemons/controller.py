@@ -22,6 +22,7 @@ from cosched.config.domain import load_config
 from cosched.config.slurm import is_coupled, load_coupled
 from cosched.core.errors import CoschedError
 from cosched.core.names import CONTROLLER
+from cosched.linux.files.owners import refuse_open
 from cosched.rundir.option import add_run_dir, chosen_run_dir
 from cosched.start.streams import begin
 
@@ -71,6 +72,7 @@ def serve(options: argparse.Namespace, environ: Mapping[str, str]) -> None:
 
 def queue_jobs(paths: DomainPaths, options: argparse.Namespace) -> Make:
     """Returns the work of a controller that queues the jobs of its domain."""
+    refuse_open(paths.directory, paths.config, paths.keys)
     config = load_config(paths.config)
     keys = load_keys(paths.keys, CONTROLLER, config.members)
 

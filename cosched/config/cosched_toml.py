@@ -25,6 +25,7 @@ from cosched.core.config.values import Config
 from cosched.core.decoding import Malformed, decode_text, shown_text
 from cosched.core.errors import CoschedError
 from cosched.documents import decode_toml
+from cosched.linux.files.owners import is_open_to_others
 
 _TOML_PLACE = re.compile(r"(.*?) ?\(at (?:line (\d+), column \d+|end of document)\)", re.S)
 
@@ -102,14 +103,16 @@ def trusted_owner(uid: int) -> bool:
 def _read(path: Path, *, operator: bool) -> tuple[Layer, list[Problem]]:
     try:
         with path.open("rb") as file:
-            owner = os.fstat(file.fileno()).st_uid
+            found = os.fstat(file.fileno())
             content = file.read()
     except (FileNotFoundError, NotADirectoryError):
         return {}, []
     except OSError as error:
         return {}, [Problem(str(path), f"cannot be read: {error.strerror}")]
-    if not trusted_owner(owner):
+    if not trusted_owner(found.st_uid):
         return {}, [Problem(str(path), "belongs to another user; it is not trusted")]
+    if is_open_to_others(found):
+        return {}, [Problem(str(path), "other users can change it; chmod go-w it")]
     try:
         text = decode_text(content, str(path))
     except Malformed:

@@ -10,6 +10,7 @@ import select
 import signal
 import sqlite3
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -275,6 +276,20 @@ def test_up_refuses_the_directory_of_a_domain_on_slurm(private):
     assert (status, out) == (1, "")
     assert "cosched cluster couple --config FILE" in err
     assert private.paths.config.read_text() == text
+
+
+@pytest.mark.parametrize("name", ["", "domain.toml", "keys"])
+def test_settings_and_keys_that_others_can_change_are_refused(private, name):
+    assert private.run("cluster", "up")[0] == 0
+    assert private.run("cluster", "down")[0] == 0
+    place = private.paths.directory / name
+    place.chmod(place.stat().st_mode | 0o022)
+    words = ("-m", CONTROLLER_MODULE, "--run-dir", str(private.paths.run_dir))
+    done = subprocess.run(
+        [sys.executable, *words], capture_output=True, text=True, check=False
+    )
+    refused = f"cosched-controller: {place}: other users can change it; chmod go-w it\n"
+    assert (done.returncode, done.stderr) == (1, refused)
 
 
 def test_jobs_of_an_ended_private_domain_can_be_read(private):

@@ -51,6 +51,7 @@ from cosched.core.decoding import printable
 from cosched.core.errors import CoschedError
 from cosched.core.names import CONTROLLER
 from cosched.core.units import NS_PER_S
+from cosched.linux.files.owners import refuse_open
 from cosched.rundir.paths import NodePaths
 
 #: Messages about jobs that come before the controller's welcome.
@@ -294,6 +295,7 @@ def serve(run_dir: Path, node: str, notes: StepNotes, slots: int = 0) -> None:
     domain.toml leaves that open; 0: one for each CPU.
     """
     paths = DomainPaths(run_dir)
+    refuse_open(paths.directory, paths.config, paths.keys)
     config = load_config(paths.config)
     config = replace(config, slots=config.slots or slots)
     if node not in config.nodes:

@@ -123,6 +123,11 @@ def start_missing(paths: DomainPaths, places: Sequence[DomainNode]) -> list[str]
     locks = {CONTROLLER: paths.controller_lock}
     locks |= {name: paths.agent_lock(name) for name in names}
     gone = [name for name, lock in locks.items() if not is_held(lock)]
+    if CONTROLLER in gone and not paths.controller_socket.exists():
+        # It has ended by itself, and its agents do so now.
+        for name in names:
+            await_end(paths, name)
+        return []
     if len(gone) == len(locks) or sorted(names) != sorted(config.nodes):
         return []
     for name in gone:

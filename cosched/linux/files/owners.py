@@ -122,6 +122,15 @@ def refuse_foreign(path: Path) -> None:
         raise _open(owners.open_at)
 
 
+def refuse_open(*paths: Path) -> None:
+    """Raises CoschedError for a file or folder that users beside root and its owner may
+    change. A missing one is not looked at."""
+    for path in paths:
+        with contextlib.suppress(FileNotFoundError):
+            if is_open_to_others(path.stat()):
+                raise CoschedError(f"{path}: other users can change it; chmod go-w it")
+
+
 def _refuse_other_users(path: Path) -> None:
     with contextlib.suppress(FileNotFoundError):
         owner = path.stat().st_uid

@@ -312,6 +312,13 @@ def test_file_of_another_user_is_not_trusted(places):
     assert "belongs to another user" in error.message
 
 
+def test_file_that_others_can_change_is_not_trusted(places):
+    places.operator.write_text('[node]\nslice = "1s"\n')
+    places.operator.chmod(0o666)
+    (error,) = examine({}, None, places)[1]
+    assert str(error) == f"{places.operator}: other users can change it; chmod go-w it"
+
+
 @pytest.mark.parametrize(
     ("text", "lines"),
     [
