@@ -86,7 +86,10 @@ class Add(Command):
         in_lab = lab_places(paths.run_dir, port)
         places = [place for place in in_lab if place.name not in nodes]
         if not places:
-            raise CoschedError("the domain has all nodes of the lab")
+            raise CoschedError(
+                "the domain has all nodes of the lab; killed ones come back with: cosched "
+                "cluster up --lab"
+            )
         return places
 
 

@@ -103,6 +103,7 @@ def _wait_for_room(paths: NodePaths) -> None:
             if not answer["retired"]:
                 raise CoschedError(
                     f"node {paths.node}: {UP_ALREADY} (pid {answer['pid']}); "
-                    "stop them first: cosched down"
+                    "stop them first: cosched down; others take their place with: "
+                    "cosched up --restart"
                 )
         patience.await_change()
