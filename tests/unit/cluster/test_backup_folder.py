@@ -69,12 +69,15 @@ def test_restored_store_takes_the_place_of_the_present_one(paths, tmp_path):
     kept = tmp_path / "kept"
     back_up(paths, kept)
     (kept / "keys/n2.public").write_text("not taken: the domain has keys")
-    for reason in ("first", "second"):
-        with closing(sqlite3.connect(paths.store, isolation_level=None)) as present:
-            present.execute("UPDATE drains SET reason = ?", (reason,))
-        assert restore(paths, kept) == ["jobs.sqlite"]
-        assert drains(paths.store) == {"n1": "a new disk"}
-        assert drains(paths.store.with_name(f"jobs.sqlite{BEFORE}")) == {"n1": reason}
+    aside = paths.store.with_name(f"jobs.sqlite{BEFORE}")
+    with closing(sqlite3.connect(paths.store, isolation_level=None)) as present:
+        present.execute("UPDATE drains SET reason = 'first'")
+    assert restore(paths, kept) == ["jobs.sqlite"]
+    assert drains(paths.store) == {"n1": "a new disk"}
+    assert drains(aside) == {"n1": "first"}
+    with pytest.raises(CoschedError, match="is the store before an earlier restore"):
+        restore(paths, kept)
+    assert drains(aside) == {"n1": "first"}
     assert not (paths.keys / "n2.public").exists()
     assert not paths.controller_lock.exists()
 

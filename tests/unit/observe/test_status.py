@@ -22,10 +22,14 @@ def test_no_daemons_asks_user_for_compute_node():
 
 
 @pytest.mark.parametrize(
-    ("run_dir", "euid"), [(default_run_dir({}, 0), 0), (Path("/tmp/lab"), 1000)]
+    ("run_dir", "euid", "where"),
+    [
+        (default_run_dir({}, 0), 0, ""),
+        (Path("/tmp/lab"), 1000, " --run-dir /tmp/lab"),
+    ],
 )
-def test_no_daemons_names_cosched_up_elsewhere(run_dir, euid):
-    expected = f"no daemons are up in {run_dir}; start them: cosched up"
+def test_no_daemons_names_cosched_up_elsewhere(run_dir, euid, where):
+    expected = f"no daemons are up in {run_dir}; start them: cosched up{where}"
     assert str(no_daemons(run_dir, euid)) == expected
 
 
