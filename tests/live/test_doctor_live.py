@@ -77,7 +77,9 @@ def test_nodes_are_examined_together(lab, lab_size):
     stop_node(first)
     status, found = doctor(lab, *hosts, "--shell", "false")
     assert status == 1
-    assert of(found, "lab1", "problem") == {"daemons": f"none is up in {lab.run_dir}"}
+    others = ", ".join(lab_size.names[1:])
+    expected = f"none of lab1 is up in {lab.run_dir}, but of {others}"
+    assert of(found, "lab1", "problem") == {"daemons": expected}
     assert all("daemons" in of(found, name, "good") for name in lab_size.names[1:])
     inside = lab.enter_argv("lab1", "/")
     status, found = doctor(lab, "--health", within=inside)
