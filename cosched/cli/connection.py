@@ -13,7 +13,7 @@ from cosched.cluster.user_requests import JOB_VARIABLE
 from cosched.core.errors import CoschedError
 from cosched.core.names import member_of
 from cosched.rundir.directories import domain_dir_to_ask, is_listening
-from cosched.rundir.lock import is_held
+from cosched.rundir.lock import was_killed
 
 #: For a shell that completes a word: the user waits at the prompt.
 AT_THE_PROMPT = Patience(within_s=1.0)
@@ -121,7 +121,7 @@ class Connector:
     def _why_slow(self) -> str:
         """Returns the line about a late answer, which names a controller that has gone."""
         place = _place(self._run_dir)
-        return CONTROLLER_GONE.format(place) if _has_gone(place) else self._slow
+        return CONTROLLER_GONE.format(place) if _is_killed(place) else self._slow
 
     def _note(self, line: str) -> None:
         if line != self._last:
@@ -129,11 +129,10 @@ class Connector:
         self._last = line
 
 
-def _has_gone(run_dir: Path) -> bool:
-    """Returns whether a controller ran in this directory and has not ended by itself."""
-    lock = DomainPaths(run_dir).controller_lock
+def _is_killed(run_dir: Path) -> bool:
+    """Returns whether the controller in this directory was killed."""
     try:
-        return os.path.exists(lock) and not is_held(lock)
+        return was_killed(DomainPaths(run_dir).controller_lock)
     except CoschedError:  # the lock of another user cannot be read
         return False
 

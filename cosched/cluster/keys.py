@@ -60,7 +60,9 @@ def _make_pair(secret_file: Path, public_file: Path) -> bool:
     if public_file.exists():
         return False
     if secret_file.exists():
-        public = zmq.curve_public(secret_file.read_bytes().strip())
+        public = _public_of(secret_file.read_bytes().strip())
+        if public is None:
+            raise CoschedError(f"{secret_file}: is not a key; remove it first")
     else:
         public, secret = zmq.curve_keypair()
         write_whole(secret_file, secret + b"\n", PRIVATE)
@@ -98,12 +100,18 @@ def remove_broken(folder: Path, names: Iterable[str]) -> None:
 
 
 def _is_pair(secret: bytes, public: bytes) -> bool:
+    return _public_of(secret) == public
+
+
+def _public_of(secret: bytes) -> bytes | None:
+    """Returns the public key of a secret one; None if that is no key."""
     if len(secret) != CURVE_KEY_LENGTH:
-        return False
+        return None
     try:
-        return bool(zmq.curve_public(secret) == public)
+        public: bytes = zmq.curve_public(secret)
     except (ValueError, zmq.ZMQError):  # not Z85
-        return False
+        return None
+    return public
 
 
 def load_keys(

@@ -99,6 +99,12 @@ def is_held(path: Path) -> bool:
     return lock_holder(path) is not None
 
 
+def was_killed(path: Path) -> bool:
+    """Returns whether the holder of a lock was killed: only then its file stays.
+    CoschedError if the lock belongs to another user."""
+    return os.path.exists(path) and not is_held(path)
+
+
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[bool]:
     """Holds the lock within the block; yields False if another live process has it."""

@@ -83,25 +83,24 @@ def lab_site(
 
 def _check_lab(lab: Lab, nodes: int, cores_per_node: int | None, rate: int | None) -> None:
     """Raises CoschedError if a lab is not as the bench wants it."""
-    wanted = has = ""
-    if rate is not None and rate != lab.rate:
-        wanted, has = f"--rate {format_rate(rate)}", describe_links(lab.rate)
-    if cores_per_node is not None and any(
-        len(node.cpus) != cores_per_node for node in lab.nodes[:nodes]
-    ):
-        wanted = f"--cores-per-node {cores_per_node}"
-        has = counted(len(lab.nodes[0].cpus), "CPU") + " a node"
     if len(lab.nodes) < nodes:
         raise CoschedError(
             f"{nodes} nodes are wanted, and the lab that is up has {len(lab.nodes)}: give "
             f"--nodes {len(lab.nodes)}, or run 'cosched lab down' first"
         )
-    if wanted:
-        option = wanted.split()[0]
-        raise CoschedError(
-            f"{wanted}: the lab that is up has {has}: run 'cosched lab down' first, or "
-            f"leave out {option}"
-        )
+    cpus = {len(node.cpus) for node in lab.nodes[:nodes]}
+    if cores_per_node is not None and cpus != {cores_per_node}:
+        has = " and ".join(counted(each, "CPU") for each in sorted(cpus))
+        raise _other_lab("--cores-per-node", str(cores_per_node), f"{has} a node")
+    if rate is not None and rate != lab.rate:
+        raise _other_lab("--rate", format_rate(rate), describe_links(lab.rate))
+
+
+def _other_lab(option: str, wanted: str, has: str) -> CoschedError:
+    return CoschedError(
+        f"{option} {wanted}: the lab that is up has {has}: run 'cosched lab down' first, "
+        f"or leave out {option}"
+    )
 
 
 def has_lab(run_dir: Path, nodes: int) -> bool:

@@ -52,11 +52,5 @@ class Restore(Command):
 
     def run(self) -> None:
         names = restore(DomainPaths(self.run_dir), self.folder)
-        what = (
-            f"restored {', '.join(names)}"
-            if names
-            else (
-                "nothing restored: the backup has no store, and the rest is there already"
-            )
-        )
-        click.echo(f"{self.run_dir}: {what}")
+        nothing = "nothing: the backup has no store, and all the rest is there"
+        click.echo(f"{self.run_dir}: restored {', '.join(names) or nothing}")

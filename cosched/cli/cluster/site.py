@@ -13,7 +13,7 @@ from cosched.cluster.slurm.step import allocation_places, start_growing, start_i
 from cosched.cluster.up.domain import (
     refuse_second,
     start_domain,
-    start_missing,
+    start_killed,
     written_domain,
 )
 from cosched.cluster.up.nodes import DomainNode, host_nodes, local_nodes
@@ -41,13 +41,13 @@ class Site:
         """``HOST:PORT`` of each agent, by the name of its node."""
         return {place.name: place.address for place in self.places}
 
-    def start_missing(self, run_dir: Path) -> list[str]:
-        """Starts the members that have gone while others of the same nodes are up; returns
-        their names. An init system or Slurm starts those of an allocation."""
+    def start_killed(self, run_dir: Path) -> list[str]:
+        """Starts the members that were killed while others are up; returns their names. An
+        init system or Slurm starts those of an allocation."""
         give_way(run_dir)
         if self.allocation is not None:
             return []
-        return start_missing(DomainPaths(run_dir), self.places)
+        return start_killed(DomainPaths(run_dir), self.places)
 
     def start(self, run_dir: Path, config: DomainConfig) -> bool:
         """Writes domain.toml and starts all members. Returns whether the file had other

@@ -155,7 +155,7 @@ class Up(Command):
 
     def run(self) -> None:
         site = self.site()
-        started = site.start_missing(self.run_dir)
+        started = site.start_killed(self.run_dir)
         if started:
             click.echo(f"the domain goes on; started again: {', '.join(started)}")
             return

@@ -24,7 +24,7 @@ from cosched.linux.files.owners import acting_as_owner, acts_for_another
 from cosched.linux.files.whole import write_whole
 from cosched.linux.waiting import comes_true
 from cosched.rundir.directories import check_own, is_listening
-from cosched.rundir.lock import is_held
+from cosched.rundir.lock import is_held, was_killed
 
 #: How long members may take to come up.
 WITHIN_S = 60.0
@@ -53,19 +53,19 @@ def written_domain(paths: DomainPaths, config: DomainConfig) -> Iterator[bool]:
         )
     before = paths.config.read_bytes() if paths.config.exists() else None
     had_others = before is not None and _differs(load_config(paths.config), config)
-    if before is not None and had_others:
-        write_whole(paths.former_config, before)
     new = without_keys(paths.keys, config.members)
-    write_domain(paths, config)
     try:
+        write_domain(paths, config)
         yield had_others
     except BaseException:
         remove_keys(paths.keys, new)
         if before is None:
-            paths.config.unlink()
+            paths.config.unlink(missing_ok=True)
         else:
             write_whole(paths.config, before)
         raise
+    if before is not None and had_others:
+        write_whole(paths.former_config, before)
 
 
 def _differs(old: DomainConfig, new: DomainConfig) -> bool:
@@ -109,12 +109,12 @@ def start_coupled(paths: DomainPaths) -> None:
     start_controller(DomainNode(os.uname().nodename, ""), paths).settle()
 
 
-def start_missing(paths: DomainPaths, places: Sequence[DomainNode]) -> list[str]:
-    """Starts the members of a domain that have gone while others are up, such as those that
-    were killed; returns their names. They read the same ``domain.toml``.
+def start_killed(paths: DomainPaths, places: Sequence[DomainNode]) -> list[str]:
+    """Starts the members of a domain that were killed while others are up; returns their
+    names. They read the same ``domain.toml``.
 
     places: the nodes from here. Returns none if no member is up here, or if the domain has
-    other nodes.
+    other nodes. Then agents whose controller has ended have ended, too.
     """
     names = [place.name for place in places]
     if not paths.config.exists() or is_coupled(paths.config):
@@ -122,22 +122,20 @@ def start_missing(paths: DomainPaths, places: Sequence[DomainNode]) -> list[str]
     config = load_config(paths.config)
     locks = {CONTROLLER: paths.controller_lock}
     locks |= {name: paths.agent_lock(name) for name in names}
-    gone = [name for name, lock in locks.items() if not is_held(lock)]
-    if CONTROLLER in gone and not paths.controller_socket.exists():
-        # It has ended by itself, and its agents do so now.
-        for name in names:
-            await_end(paths, name)
+    killed = [name for name, lock in locks.items() if was_killed(lock)]
+    if not any(map(is_held, locks.values())) or sorted(names) != sorted(config.nodes):
         return []
-    if len(gone) == len(locks) or sorted(names) != sorted(config.nodes):
-        return []
-    for name in gone:
+    for name in killed:
         if name == CONTROLLER:
             start_controller(places[0], paths).settle()
         else:
             start_agent(places[names.index(name)], paths).settle()
-    if gone:
+    if killed:
         wait_joined(paths, config.node_names)
-    return gone
+    elif paths.controller_log.exists() and not is_held(paths.controller_lock):
+        for name in names:  # the controller has just ended, and so do its agents
+            await_end(paths, name)
+    return killed
 
 
 def refuse_second(paths: DomainPaths, nodes: Sequence[str]) -> None:

@@ -39,7 +39,7 @@ from cosched.rundir.directories import (
     is_listening,
     make_node_directory,
 )
-from cosched.rundir.lock import is_held
+from cosched.rundir.lock import is_held, was_killed
 from cosched.rundir.paths import NodePaths
 
 #: How many ranks of a job a CPU takes there, if the job has more ranks than CPUs.
@@ -208,8 +208,8 @@ def _start_missing(paths: DomainPaths, note: Callable[[str], object]) -> bool:
 
 
 def _ended(lock: Path, log: Path) -> str:
-    """Returns how a member ended: only a killed one leaves its lock file."""
-    return "was killed" if lock.exists() else f"has ended (see {log})"
+    """Returns how a member ended."""
+    return "was killed" if was_killed(lock) else f"has ended (see {log})"
 
 
 def _is_up(socket: Path, lock: Path) -> bool:

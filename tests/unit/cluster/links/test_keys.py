@@ -53,6 +53,13 @@ def test_a_missing_half_is_never_replaced(folder):
     assert public.read_bytes() == before
 
 
+def test_a_damaged_secret_without_its_public_key_is_one_line(folder):
+    (folder / "n1.public").unlink()
+    (folder / "n1.secret").write_bytes(b"x" * 7)
+    with pytest.raises(CoschedError, match=r"n1\.secret: is not a key; remove it first"):
+        make_keys(folder, NAMES)
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to give a file away")
 def test_secret_of_another_user_is_refused(folder):
     os.chown(folder / "n1.secret", 65534, -1)
