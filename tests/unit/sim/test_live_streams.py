@@ -13,15 +13,23 @@ STREAM = Stream("ge", count=12, nodes=8, beta=0.7, percent=25, mean_s=4.0, seed=
 CHANGE_NS, START_NS = NS_PER_S, NS_PER_S // 20
 
 
-def figures(policy, lasts=FREE, start_ns=0):
-    return simulated(STREAM.jobs(), STREAM.nodes, policy, FREE, lasts, 1, start_ns)
+def figures(policy, lasts=FREE, waits_ns=(0,) * STREAM.count):
+    return simulated(STREAM.jobs(), STREAM.nodes, policy, FREE, lasts, 1, waits_ns)
 
 
 def test_each_job_waits_for_its_start():
-    one, other = figures("ideal-only"), figures("ideal-only", start_ns=START_NS)
+    starts = (START_NS,) * STREAM.count
+    one, other = figures("ideal-only"), figures("ideal-only", waits_ns=starts)
+    assert (one["start_s"], other["start_s"]) == (0, START_NS / NS_PER_S)
     for quantity in ("mean_wait_s", "mean_total_s"):
         assert other[quantity] == pytest.approx(one[quantity] + START_NS / NS_PER_S)
     assert other["throughput_per_h"] == one["throughput_per_h"]
+
+
+def test_a_start_takes_the_median_wait_of_jobs_that_wait_for_no_node():
+    # All jobs start at once in virtual time.
+    waits = (*(START_NS,) * (STREAM.count - 1), 9 * NS_PER_S)
+    assert figures("even-fr", waits_ns=waits)["start_s"] == START_NS / NS_PER_S
 
 
 def test_starts_wait_for_changes_that_last():
@@ -53,6 +61,6 @@ def test_costs_are_the_means_of_a_live_run():
     ]
     jobs[0]["changes"] = changes
     found = costs_of(jobs)
-    assert (found.start_ns, found.least_ns, found.refused) == (5, 83, 1)
+    assert (found.waits_ns, found.least_ns, found.refused) == ((7, 5), 83, 1)
     assert found.stands() == AdaptationCost(NS_PER_S // 10, added_ns=3 * NS_PER_S // 10)
     assert found.lasts() == AdaptationCost(NS_PER_S // 2, added_ns=3 * NS_PER_S // 2)
