@@ -14,7 +14,8 @@ Computed:
 
 Each part is written as symbiosis_PART.json, .txt, .png and .svg. Each measured
 number is kept in symbiosis_samples.jsonl, so an interrupted command can continue.
---docs rewrites a page's section by all parts that --out holds, and copies their pictures.
+--docs rewrites a page's section by all parts that --out holds, and copies their pictures:
+the section symbiosis, or with --node emulated the section symbiosis-emulated.
 
 examples:
   scripts/dev bench symbiosis table4 learner --out out
@@ -43,9 +44,8 @@ from benchmarks.experiment import (
     shown_share,
     write_figure,
 )
-from benchmarks.experiments.claims import RECOMPUTED
 from benchmarks.experiments.section import check, rewrite
-from benchmarks.experiments.stored import Stored, keep
+from benchmarks.experiments.stored import keep
 from benchmarks.experiments.symbiosis import computed
 from benchmarks.experiments.symbiosis.cells import (
     Cell,
@@ -65,7 +65,11 @@ from benchmarks.experiments.symbiosis.measured import (
     table_cells,
 )
 from benchmarks.experiments.symbiosis.pictures import draw
-from benchmarks.experiments.symbiosis.report import PICTURES, all_claims, section
+from benchmarks.experiments.symbiosis.report import (
+    ON_EMULATED_NODE,
+    ON_MACHINE,
+    PagePart,
+)
 from benchmarks.kernels.build import KERNELS, build
 from benchmarks.kernels.contention import SHARED, described, is_measurable, kept_speeds
 from benchmarks.kernels.emulated import EmulatedNode
@@ -79,8 +83,6 @@ Document = dict[str, Any]
 PARTS = tuple(CLAIMS)
 MEASURED = (*FIGURES, "table1", "table2")
 EVERYTHING = "all"
-#: The page with the results.
-SECTION = "symbiosis"
 #: Which memory and disk the kernels share.
 AUTO, REAL, EMULATED = NODES = ("auto", "real", "emulated")
 #: The data of a process on an emulated node, in bytes: so its rounds last some 20 ms.
@@ -220,32 +222,17 @@ def kept(folder: Path) -> dict[str, Document]:
     return {part: read_json(file) for part, file in files.items() if file.exists()}
 
 
-def write_docs(page: Path, folder: Path) -> None:
-    """The page's section and its pictures, by what the folder holds."""
-    documents = kept(folder)
-    figures = page.parent / "figures"
-    figures.mkdir(exist_ok=True)
-    for part in documents.keys() & PICTURES:
-        name = f"symbiosis_{part}.png"
-        shutil.copyfile(folder / name, figures / name)
-    rewrite(page, SECTION, section(documents))
-    keep(page, stored(page, documents))
-
-
-def stored(page: Path, documents: dict[str, Document]) -> Stored:
-    """Returns the claims with what the table of all papers shows of them."""
-    return Stored(
-        name=SECTION,
-        page=page.name,
-        how="measured",
-        command="scripts/dev bench symbiosis all",
-        claims=tuple(all_claims(documents)),
-        pictures={"2.4": "figures/symbiosis_stream.png"},
-        otherwise={
-            **dict.fromkeys(("2.4", "3", "3.3", "5"), "simulated"),
-            **dict.fromkeys(("Table 3", "Table 4"), RECOMPUTED),
-        },
-    )
+def write_docs(page: Path, folder: Path, written: PagePart) -> None:
+    """The part of the page and its pictures, by what the folder holds."""
+    documents = {
+        part: found for part, found in kept(folder).items() if part in written.parts
+    }
+    for part, file in written.pictures.items():
+        if part in documents:
+            (page.parent / file).parent.mkdir(exist_ok=True)
+            shutil.copyfile(folder / f"symbiosis_{part}.png", page.parent / file)
+    rewrite(page, written.name, written.section(documents))
+    keep(page, written.stored(page, documents))
 
 
 def _claims_text(part: str, documents: dict[str, Document]) -> str:
@@ -263,11 +250,11 @@ def _claims_text(part: str, documents: dict[str, Document]) -> str:
 def main(words: Sequence[str] | None = None) -> None:
     options = parse(words)
     with in_one_line("symbiosis"):
-        if options.docs is not None:
-            check(options.docs, SECTION)
         options.out.mkdir(parents=True, exist_ok=True)
         if options.node == AUTO and set(options.parts) & set(MEASURED):
             options.node = _chosen_node(options)
+        if options.docs is not None:
+            check(options.docs, _written(options).name)
         documents = kept(options.out)
         for part in options.parts:
             made = {"command": options.command, "part": part, **make(part, options)}
@@ -276,7 +263,12 @@ def main(words: Sequence[str] | None = None) -> None:
             stem = options.out / f"symbiosis_{part}"
             write_figure(stem, made, text, draw, ("png", "svg"))
         if options.docs is not None:
-            write_docs(options.docs, options.out)
+            write_docs(options.docs, options.out, _written(options))
+
+
+def _written(options: argparse.Namespace) -> PagePart:
+    """Returns the part of the page that belongs to the node."""
+    return ON_EMULATED_NODE if options.node == EMULATED else ON_MACHINE
 
 
 if __name__ == "__main__":

@@ -1,40 +1,103 @@
-"""The symbiosis experiment as a section of a page: paper and result side by side."""
+"""The symbiosis experiment as parts of a page: paper and result side by side."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-from benchmarks.experiments.claims import Claim, claims_table
+from benchmarks.experiments.claims import RECOMPUTED, Claim, claims_table
+from benchmarks.experiments.stored import Stored
 from benchmarks.experiments.symbiosis.claims import CLAIMS, claims
+from benchmarks.experiments.symbiosis.measured import FIGURES
 from cosched.tables import markdown
 
 Result = Mapping[str, Any]
 
-#: The part that the page shows as a picture, and the picture's title.
-PICTURES: Mapping[str, str] = {"stream": "the stream under each placement"}
+
+@dataclass(frozen=True, slots=True)
+class PagePart:
+    """A part of the page: the results on one kind of node."""
+
+    name: str  #: between the markers, and of the file of claims
+    parts: Sequence[str]  #: the parts of the experiment, in the paper's order
+    how: str  #: where the figures are from, as in ``Stored``
+    command: str  #: makes the figures, without its folder
+    #: The file of the picture of a part, from the page's folder.
+    pictures: Mapping[str, str]
+    titles: Mapping[str, str]  #: the title of each of these pictures
+    #: The picture of a claim, by its source.
+    sources: Mapping[str, str]
+    otherwise: Mapping[str, str] = field(default_factory=dict)  #: as in ``Stored``
+    setting: str = ""  #: in words
+    again: bool = False  #: as in ``Stored``
+
+    def section(self, results: Mapping[str, Result]) -> str:
+        """Returns the section: existing parts in the order of the paper, and the gaps."""
+        there = [part for part in self.parts if part in results]
+        missing = [part for part in self.parts if part not in results]
+        lines = claims_table(all_claims(results))
+        if missing:
+            lines += ["", f"Not measured yet: {', '.join(missing)}."]
+        lines += ["", *_quiet(results)]
+        lines += [
+            f"![{self.titles[part]}]({file})"
+            for part, file in self.pictures.items()
+            if part in there
+        ]
+        if "stream" in results:
+            lines += ["", *_streams(results["stream"])]
+        if "log" in results:
+            log = results["log"]
+            lines += ["", f"The log, labels drawn {log['seeds']} times:", "", "```text"]
+            lines += [*log["text"].rstrip().splitlines(), "```"]
+        return "\n".join(lines)
+
+    def stored(self, page: Path, results: Mapping[str, Result]) -> Stored:
+        """Returns the claims with what the table of all papers shows of them."""
+        return Stored(
+            name=self.name,
+            page=page.name,
+            how=self.how,
+            command=self.command,
+            claims=tuple(all_claims(results)),
+            setting=self.setting,
+            pictures=dict(self.sources),
+            otherwise=dict(self.otherwise),
+            again=self.again,
+        )
 
 
-def section(results: Mapping[str, Result]) -> str:
-    """Returns the section with all existing parts in the paper's order, and the gaps."""
-    there = [part for part in CLAIMS if part in results]
-    missing = [part for part in CLAIMS if part not in results]
-    lines = claims_table(all_claims(results))
-    if missing:
-        lines += ["", f"Not measured yet: {', '.join(missing)}."]
-    lines += ["", *_quiet(results)]
-    lines += [
-        f"![{title}](figures/symbiosis_{part}.png)"
-        for part, title in PICTURES.items()
-        if part in there
-    ]
-    if "stream" in results:
-        lines += ["", *_streams(results["stream"])]
-    if "log" in results:
-        log = results["log"]
-        lines += ["", f"The log, labels drawn {log['seeds']} times:", "", "```text"]
-        lines += [*log["text"].rstrip().splitlines(), "```"]
-    return "\n".join(lines)
+#: The results on this machine, and in virtual time.
+ON_MACHINE = PagePart(
+    name="symbiosis",
+    parts=tuple(CLAIMS),
+    how="measured",
+    command="scripts/dev bench symbiosis all",
+    pictures={"stream": "figures/symbiosis_stream.png"},
+    titles={"stream": "the stream under each placement"},
+    sources={"2.4": "figures/symbiosis_stream.png"},
+    otherwise={
+        **dict.fromkeys(("2.4", "3", "3.3", "5"), "simulated"),
+        **dict.fromkeys(("Table 3", "Table 4"), RECOMPUTED),
+    },
+)
+_EMULATED_PICTURES = {part: f"figures/symbiosis_emulated_{part}.png" for part in FIGURES}
+#: The results on a node whose memory bus and disk are emulated.
+ON_EMULATED_NODE = PagePart(
+    name="symbiosis-emulated",
+    parts=(*FIGURES, "table1", "table2"),
+    how="emulated",
+    command="scripts/dev bench symbiosis fig1 fig2 fig3 fig4 table1 table2 --node emulated",
+    pictures=_EMULATED_PICTURES,
+    titles={
+        part: f"slowdown of {name} on the emulated node" for part, name in FIGURES.items()
+    },
+    sources={f"Fig. {part[-1]}": file for part, file in _EMULATED_PICTURES.items()},
+    setting="emulated memory bus and disk",
+    again=True,
+)
 
 
 def all_claims(results: Mapping[str, Result]) -> list[Claim]:

@@ -9,11 +9,14 @@ The nodes share the CPUs of this machine, so the programs only draw from the emu
 and sleep (benchmarks/kernels/c/limited.c). All else is real: the domain, its agents and
 daemons, MPI, the looks from which "learned" learns. No job gives way to another one here,
 as in the paper.
+
+A stream that --out has is not run again. --docs rewrites the part symbiosis-live of a page.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import statistics
 import tempfile
@@ -33,11 +36,21 @@ from benchmarks.experiment import (
     positive,
     write_json,
 )
+from benchmarks.experiments.section import check, rewrite
+from benchmarks.experiments.stored import keep
 from benchmarks.experiments.symbiosis.limited_jobs import (
     Speeds,
     build_programs,
     emulated_nodes,
     words_of,
+)
+from benchmarks.experiments.symbiosis.live_report import (
+    ARMS,
+    PART,
+    WHOLE,
+    section,
+    stored,
+    text_of,
 )
 from benchmarks.mpi import find
 from cosched import Client, Job
@@ -48,6 +61,8 @@ from cosched.core.cluster.queue.halves.placement import ALL
 from cosched.core.errors import CoschedError
 from cosched.core.symbiosis.resources import Resource
 from cosched.core.units import NS_PER_S
+from cosched.documents import read_json
+from cosched.launch.family import Mpi
 from cosched.sim.symbiotic.matrix import Model, model_document
 from cosched.sim.symbiotic.stream import StreamJob, StreamRecipe, make_stream
 from cosched.sim.symbiotic.symbiotic_runs import (
@@ -58,24 +73,16 @@ from cosched.sim.symbiotic.symbiotic_runs import (
     figures_of,
     simulate,
 )
-from cosched.tables import table
 
-WHOLE = "whole"
-ARMS = (WHOLE, "split", "labels", "learned")
 NODES = 4
 #: The most jobs that wait at a time.
 QUEUE_LIMIT = 12
 #: The time between two looks at the queue.
 PAUSE_S = 0.05
+#: The results, in the folder.
+FILE = "symbiosis_live.json"
 #: A job that takes longer is ended, beyond its time limit.
 _GRACE_NS = 120 * NS_PER_S
-#: The figures of both, and what the table names them.
-QUANTITIES: Mapping[str, str] = {
-    "compared_s": "counted jobs, s",
-    "makespan_s": "makespan, s",
-    "mean_wait_s": "wait, s",
-    "mean_speed": "speed",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,76 +189,74 @@ def all_figures(
     return {arm: figures_of(stream, one, compared) for arm, one in shared.items()}
 
 
-def measure(options: argparse.Namespace) -> dict[str, Any]:
-    """Runs each stream under each arm; returns the document of the results."""
-    runs = []
+def measure(options: argparse.Namespace, runs: list[dict[str, Any]]) -> None:
+    """Runs each stream under each arm, but those that are there; writes each at once."""
+    there = {run["seed"] for run in runs}
+    seeds = range(options.seed, options.seed + options.repeat)
+    left = [seed for seed in seeds if seed not in there]
+    if not left:
+        return
     with (
         tempfile.TemporaryDirectory(prefix="cosched-s-") as folder,
-        counted_steps("streams", options.repeat * len(ARMS)) as advance,
+        counted_steps("streams", len(left) * len(ARMS)) as advance,
     ):
         machine = Machine(options, Path(folder))
-        for seed in range(options.seed, options.seed + options.repeat):
+        for seed in left:
             recipe = replace(options.recipe, seed=seed)
             stream = make_stream(recipe, machine.model)
             lives = {}
             for arm in ARMS:
                 lives[arm] = machine.run(Path(folder) / f"{seed}-{arm}", stream, arm)
                 advance()
-            shared = {arm: live.shared for arm, live in lives.items()}
-            added_ns = overhead_ns(stream, list(shared.values()))
-            runs.append(
-                {
-                    "seed": seed,
-                    "added_s": added_ns / NS_PER_S,
-                    "live": all_figures(stream, shared),
-                    "simulated": all_figures(
-                        stream, simulated(stream, machine.model, recipe, added_ns)
-                    ),
-                    "pairs": {arm: list(live.pairs) for arm, live in lives.items()},
-                }
-            )
+            runs.append(run_of(seed, recipe, stream, lives, machine.model))
+            write_json(options.out / FILE, document_of(options, machine.mpi, runs))
+
+
+def run_of(
+    seed: int,
+    recipe: StreamRecipe,
+    stream: Sequence[StreamJob],
+    lives: Mapping[str, Live],
+    model: Model,
+) -> dict[str, Any]:
+    """Returns the results of a stream, live and simulated."""
+    shared = {arm: live.shared for arm, live in lives.items()}
+    added_ns = overhead_ns(stream, list(shared.values()))
+    virtual = simulated(stream, model, recipe, added_ns)
     return {
-        "command": options.command,
-        "mpi": machine.mpi.title,
-        "recipe": asdict(options.recipe),
-        "model": model_document(machine.model),
-        "runs": runs,
+        "seed": seed,
+        "model": model_document(model),
+        "added_s": added_ns / NS_PER_S,
+        "live": all_figures(stream, shared),
+        "simulated": all_figures(stream, virtual),
+        "pairs": {arm: list(live.pairs) for arm, live in lives.items()},
     }
 
 
-def text_of(document: Mapping[str, Any]) -> str:
-    """Returns the table of a document: medians over the streams."""
-    runs = document["runs"]
-    rows = []
-    for arm in ARMS:
-        for name, title in QUANTITIES.items():
-            live = [run["live"][arm][name] for run in runs]
-            sim = [run["simulated"][arm][name] for run in runs]
-            off = [one / other - 1.0 for one, other in zip(live, sim, strict=True) if other]
-            gains = [
-                [
-                    run[way][WHOLE][name] / run[way][arm][name]
-                    for run in runs
-                    if run[way][arm][name]
-                ]
-                for way in ("live", "simulated")
-            ]
-            rows.append(
-                (
-                    arm,
-                    title,
-                    f"{statistics.median(live):.2f}",
-                    f"{statistics.median(sim):.2f}",
-                    f"{statistics.median(off):+.0%}" if off else "-",
-                    *(f"{statistics.median(gain):.2f}" if gain else "-" for gain in gains),
-                )
-            )
-    head = ("placement", "figure", "live", "sim", "live is", "whole/", "sim")
-    lines = table(head, rows, "<<>>>>>")
-    counted = [run["live"][PROTOTYPE]["compared_jobs"] for run in runs]
-    lines.append(f"counted jobs: {', '.join(f'{count:g}' for count in counted)}")
-    lines.append("paper: 1.20 for split, 87 jobs counted; emulated bus and disk")
-    return "\n".join(lines)
+def document_of(
+    options: argparse.Namespace, mpi: Mpi, runs: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """Returns what the file of the results has."""
+    return {
+        "command": options.command,
+        "mpi": mpi.title,
+        "recipe": asdict(options.recipe),
+        "runs": list(runs),
+    }
+
+
+def kept(options: argparse.Namespace, mpi: Mpi) -> list[dict[str, Any]]:
+    """Returns the streams that the folder has. Raises CoschedError if they are of another
+    recipe or MPI."""
+    path = options.out / FILE
+    if not path.exists():
+        return []
+    found, wanted = read_json(path), document_of(options, mpi, [])
+    for name in ("mpi", "recipe"):
+        if found[name] != json.loads(json.dumps(wanted[name])):
+            raise CoschedError(f"{path}: has another {name}; use another folder")
+    runs: list[dict[str, Any]] = found["runs"]
+    return runs
 
 
 def main(words: Sequence[str] | None = None) -> None:
@@ -265,16 +270,22 @@ def main(words: Sequence[str] | None = None) -> None:
     add("--mpi", help="the MPI, as in cosched-run")
     bench.add_repeat(3, "streams under each placement")
     bench.add_folder()
+    bench.add_page()
     options = bench.parse(words)
     with in_one_line("symbiosis_live"):
         span = (options.least, options.most)
         options.recipe = StreamRecipe(jobs=options.count, run_s=span)
         options.out.mkdir(parents=True, exist_ok=True)
-        document = measure(options)
-        write_json(options.out / "symbiosis_live.json", document)
-        text = text_of(document)
+        if options.docs is not None:
+            check(options.docs, PART)
+        runs = kept(options, find(options.mpi))
+        measure(options, runs)
+        text = text_of(runs)
         (options.out / "symbiosis_live.txt").write_text(text + "\n")
         print(text)
+        if options.docs is not None:
+            rewrite(options.docs, PART, section(runs))
+            keep(options.docs, stored(options.docs, runs))
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ pytest.importorskip("matplotlib")
 from benchmarks.experiments.section import replaced
 from benchmarks.experiments.symbiosis import __main__ as symbiosis
 from benchmarks.experiments.symbiosis.claims import claims
-from benchmarks.experiments.symbiosis.report import section
+from benchmarks.experiments.symbiosis.report import ON_MACHINE
 from benchmarks.experiments.verdicts import NO, UNDECIDED
 from cosched.core.errors import CoschedError
 from cosched.sim.logs.generate import Recipe, generate
@@ -160,7 +160,7 @@ def test_a_log_on_shared_nodes(of_a_log):
     titles = re.split(r"  +", head.strip())
     assert titles[:3] == ["makespan (gain)", "wait (gain)", "response (gain)"]
     assert len(set(titles)) == len(re.split(r"  +", first)) - 1, "each column has a title"
-    assert "made.swf: 300 jobs, 32 nodes" in section(documents)
+    assert "made.swf: 300 jobs, 32 nodes" in ON_MACHINE.section(documents)
 
 
 def test_bad_input_gets_one_line_and_a_status(tmp_path):

@@ -1,15 +1,22 @@
 """The prototype's experiment: its figures from played answers, and its table."""
 
+from typing import ClassVar
+
 import pytest
 
+from benchmarks.experiments.stored import read
+from benchmarks.experiments.symbiosis import symbiosis_live
+from benchmarks.experiments.symbiosis.live_report import ARMS, PART, claims_of, text_of
 from benchmarks.experiments.symbiosis.symbiosis_live import (
-    ARMS,
+    FILE,
+    Live,
     all_figures,
     overhead_ns,
+    run_of,
     shared_of,
     simulated,
-    text_of,
 )
+from benchmarks.experiments.verdicts import NO
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 from cosched.sim.symbiotic.datastar import NPB
@@ -62,10 +69,64 @@ def test_job_that_failed_ends_the_experiment(sim):
 
 def test_table_fits_and_has_each_arm(sim):
     figures = all_figures(STREAM, sim)
-    document = {"runs": [{"live": figures, "simulated": figures}] * 3}
-    lines = text_of(document).splitlines()
+    lines = text_of([{"live": figures, "simulated": figures}] * 3).splitlines()
     assert max(map(len, lines)) <= 80
     for arm in ARMS:
         assert sum(line.startswith(arm) for line in lines) == 4
     assert "+0%" in lines[1]
     assert "paper: 1.20" in lines[-1]
+
+
+class PlayedMachine:
+    """Plays a domain on which each stream takes as long as in virtual time."""
+
+    model = NPB
+    ran: ClassVar = []
+
+    def __init__(self, options, folder):
+        self.mpi = symbiosis_live.find(options.mpi)
+        self._recipe = options.recipe
+
+    def run(self, folder, stream, arm):
+        self.ran.append((folder.name, len(stream)))
+        return Live(simulated(stream, self.model, self._recipe, 0)[arm], ())
+
+
+@pytest.fixture
+def play(monkeypatch, tmp_path):
+    """Runs the command in a folder, with a played machine; returns the runs it made."""
+    monkeypatch.setattr(symbiosis_live, "Machine", PlayedMachine)
+    monkeypatch.setattr(PlayedMachine, "ran", [])
+
+    def run(*words):
+        PlayedMachine.ran.clear()
+        symbiosis_live.main([*words, "--count", "20", "--out", str(tmp_path)])
+        return list(PlayedMachine.ran)
+
+    return run
+
+
+def test_streams_that_are_there_are_not_run_again(play, tmp_path):
+    assert len(play("--repeat", "1")) == len(ARMS)
+    page = tmp_path / "page.md"
+    page.write_text(f"<!-- {PART}: begin -->\n<!-- {PART}: end -->\n")
+    ran = play("--repeat", "2", "--docs", str(page))
+    assert {name for name, _ in ran} == {f"2-{arm}" for arm in ARMS}
+    assert "Streams 1, 2:" in page.read_text()
+    (claim,) = read(tmp_path / f"claims/{PART}.json").claims
+    assert claim.finding.repeated
+
+
+def test_runs_of_another_recipe_are_kept_apart(play, tmp_path):
+    play("--repeat", "1")
+    before = (tmp_path / FILE).read_text()
+    with pytest.raises(SystemExit, match="has another recipe; use another folder"):
+        play("--repeat", "1", "--least", "2")
+    assert (tmp_path / FILE).read_text() == before
+
+
+def test_streams_without_a_gain_refute_the_prototype(sim):
+    lives = {arm: Live(sim["whole"], ()) for arm in ARMS}
+    run = run_of(1, RECIPE, STREAM, lives, NPB)
+    (claim,) = claims_of([run, run])
+    assert (claim.ours, claim.verdict) == ("1.00", NO)
