@@ -1,139 +1,64 @@
-"""Runs programs of others on the halves of a node: hpcc and LAMMPS beside each other.
+"""Runs programs of others on the halves of a node: hpcc, LAMMPS and fio beside each other.
 
 HPC Challenge measures itself: one run of it is STREAM, RandomAccess (GUPS), PTRANS, matrix
 products and an FFT, one after the other. So the speed of each part is known alone and
-beside each program. LAMMPS is a melting crystal, and prints the time of its loop.
+beside each program. LAMMPS is a melting crystal, and prints the time of its loop. fio reads
+and writes a file at random places, past the caches of the kernel.
 
 A lab node has two CPUs of this machine, one for each half. Each program runs alone, then
-beside each program, again and again as long as it lasts. Then cosched's own findings are
-printed: the limits of the programs beside their labels, and the pairs that the domain has
-learned. The programs are Debian's: apt-get install hpcc lammps.
+beside each program, again and again as long as it lasts. LAMMPS and fio also run once at
+once: the time of both is set beside that of one after the other. Then cosched's own
+findings are printed: the limits of the programs beside their labels, and the pairs that
+the domain has learned. The programs are Debian's: apt-get install hpcc lammps fio.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import re
-import shutil
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from benchmarks.commands import output_of
 from benchmarks.domain_lab import domain_on_halves
 from benchmarks.experiment import Bench, counted_steps, positive
+from benchmarks.experiments.symbiosis.foreign_programs import Foreign, Rates, programs
 from benchmarks.mpi import find
 from cosched import Client, Job
+from cosched.cluster.answers import JobInfo
 from cosched.config.queue import QueueSettings
 from cosched.config.symbiosis import SymbiosisSettings
 from cosched.core.errors import CoschedError
+from cosched.core.units import NS_PER_S
 from cosched.lab import life
 from cosched.lab.lab import Lab
 from cosched.lab.plan import plan_nodes
 from cosched.launch.family import Mpi
 from cosched.tables import table
 
-HPCC_INPUT = Path("/usr/share/doc/hpcc/examples/_hpccinf.txt")
-#: Results of hpcc's summary that are speeds, and their names here.
-PARTS: Mapping[str, str] = {
-    "SingleSTREAM_Triad": "STREAM",
-    "SingleRandomAccess_GUPs": "RandomAccess",
-    "PTRANS_GBs": "PTRANS",
-    "SingleDGEMM_Gflops": "DGEMM",
-    "SingleFFT_Gflops": "FFT",
-}
-LAMMPS_INPUT = """\
-units lj
-atom_style atomic
-lattice fcc 0.8442
-region box block 0 {size} 0 {size} 0 {size}
-create_box 1 box
-create_atoms 1 box
-mass 1 1.0
-velocity all create 3.0 87287 loop geom
-pair_style lj/cut 2.5
-pair_coeff 1 1 1.0 1.0 2.5
-neighbor 0.3 bin
-neigh_modify every 20 delay 0 check no
-fix 1 all nve
-run {steps}
-"""
 #: So many neighbours are submitted for one run: they come one after the other.
 NEIGHBOURS = 64
 #: The time between two looks at a job.
 PAUSE_S = 0.05
 ALONE = ""
-
-#: The speeds of the parts of a run; more is faster.
-Rates = Mapping[str, float]
+#: A program that computes and one that waits for the disk; they run at once, too.
+TOGETHER = ("lammps", "fio")
 
 
 @dataclass(frozen=True, slots=True)
-class Foreign:
-    """A program of others."""
+class Run:
+    """A run of a program."""
 
-    argv: Sequence[str]  #: the command
-    package: str  #: the package of Debian that has it
-    label: str  #: the limit that its user names
-    prepare: Callable[[Path], None]  #: puts its input into a folder
-    read: Callable[[Path], Rates]  #: returns its speeds, from its folder
-
-
-def programs(options: argparse.Namespace) -> dict[str, Foreign]:
-    """Returns the programs by name. Raises CoschedError if one is not installed."""
-
-    def fill_hpcc(folder: Path) -> None:
-        text = HPCC_INPUT.read_text()
-        for name, value in (("Ns", options.order), ("Ps", 1), ("Qs", 1)):
-            text = re.sub(rf"^\S+(\s+{name})$", rf"{value}\1", text, flags=re.MULTILINE)
-        (folder / "hpccinf.txt").write_text(text)
-
-    def fill_lammps(folder: Path) -> None:
-        text = LAMMPS_INPUT.format(size=options.size, steps=options.steps)
-        (folder / "in.melt").write_text(text)
-
-    lammps = ("lmp", "-log", "none", "-in", "in.melt")
-    found = {
-        "hpcc": Foreign(("hpcc",), "hpcc", "memory", fill_hpcc, read_hpcc),
-        "lammps": Foreign(lammps, "lammps", "cpu", fill_lammps, read_lammps),
-    }
-    for program in found.values():
-        if shutil.which(program.argv[0]) is None:
-            raise CoschedError(
-                f"{program.argv[0]} is not installed: apt-get install {program.package}"
-            )
-    if not HPCC_INPUT.exists():
-        raise CoschedError(f"{HPCC_INPUT} is missing; it is a part of Debian's hpcc")
-    return found
-
-
-def read_hpcc(folder: Path) -> dict[str, float]:
-    """Returns the speeds of the parts. Raises CoschedError if a part was not right."""
-    path = folder / "hpccoutf.txt"
-    text = path.read_text() if path.exists() else ""
-    if "Success=1" not in text.splitlines():
-        raise CoschedError("hpcc: its own checks failed")
-    found = {}
-    for key, name in PARTS.items():
-        value = re.search(rf"^{key}=(\S+)$", text, flags=re.MULTILINE)
-        if value is None:
-            raise CoschedError(f"hpcc: its summary has no {key}")
-        found[name] = float(value[1])
-    return found
-
-
-def read_lammps(folder: Path) -> dict[str, float]:
-    """Returns the loops a second. Raises CoschedError if there was no loop."""
-    found = re.search(r"^Loop time of (\S+) on", (folder / "out").read_text(), re.MULTILINE)
-    if found is None:
-        raise CoschedError("lammps: it did not print the time of its loop")
-    return {"LAMMPS": 1.0 / float(found[1])}
+    program: str  #: its name
+    beside: str  #: the program on the other half, or ``ALONE``
+    took_s: float  #: from its start to its end
+    rates: Rates  #: its speeds
 
 
 class Node:
@@ -148,9 +73,8 @@ class Node:
         self._folder = folder
         self._runs = 0
 
-    def run(self, name: str, beside: str) -> Rates:
-        """Returns the speeds of a program. beside: the program on the other half, or
-        ``ALONE``."""
+    def run(self, name: str, beside: str) -> Run:
+        """Runs a program. beside: the program on the other half, or ``ALONE``."""
         others = []
         if beside:
             others = [self._submit(beside)[0]]
@@ -165,7 +89,18 @@ class Node:
             self._client.wait(other)
         if ended["status"] != 0:
             raise CoschedError(f"{name} beside {beside or 'nothing'}: {ended['reason']}")
-        return self._programs[name].read(folder)
+        took_s = _took_ns([ended]) / NS_PER_S
+        return Run(name, beside, took_s, self._programs[name].read(folder))
+
+    def run_together(self, names: Sequence[str]) -> float:
+        """Runs programs at once. Returns the seconds from the first start to the last
+        end."""
+        numbers = [self._submit(name)[0] for name in names]
+        ended = [self._client.wait(number) for number in numbers]
+        for name, one in zip(names, ended, strict=True):
+            if one["status"] != 0:
+                raise CoschedError(f"{name} beside others: {one['reason']}")
+        return _took_ns(ended) / NS_PER_S
 
     def _submit(self, name: str) -> tuple[int, Path]:
         program = self._programs[name]
@@ -200,6 +135,12 @@ class Node:
         return self._client.job(number)["ended_ns"] is not None
 
 
+def _took_ns(jobs: Sequence[JobInfo]) -> int:
+    """Returns the time from the first start to the last end of ended jobs."""
+    begun = min(job["started_ns"] or 0 for job in jobs)
+    return max(job["ended_ns"] or 0 for job in jobs) - begun
+
+
 def findings(lab: Lab) -> dict[str, str]:
     """Returns what cosched prints of labels and of pairs."""
     environ = {**os.environ, "COSCHED_RUN_DIR": str(lab.run_dir)}
@@ -214,7 +155,8 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     """Returns the speeds of all runs, and cosched's findings."""
     found, mpi = programs(options), find(options.mpi)
     beside = (ALONE, *found)
-    runs: list[dict[str, Any]] = []
+    runs: list[Run] = []
+    together_s: list[float] = []
     symbiosis = SymbiosisSettings(parts=2, slowed_most=0.0)
     with (
         tempfile.TemporaryDirectory(prefix="cosched-f-") as folder,
@@ -225,16 +167,22 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
             symbiosis,
         ) as lab,
         Client.connect(lab.run_dir, lab.nodes[0].name) as client,
-        counted_steps("runs", options.repeat * len(found) * len(beside)) as advance,
+        counted_steps("runs", options.repeat * (len(found) * len(beside) + 1)) as advance,
     ):
         node = Node(client, mpi, found, Path(folder))
         for _ in range(options.repeat):
             for name in found:
                 for other in beside:
-                    rates = node.run(name, other)
-                    runs.append({"program": name, "beside": other, "rates": dict(rates)})
+                    runs.append(node.run(name, other))
                     advance()
-        return {"mpi": mpi.title, "runs": runs, "findings": findings(lab)}
+            together_s.append(node.run_together(TOGETHER))
+            advance()
+        return {
+            "mpi": mpi.title,
+            "runs": [asdict(run) for run in runs],
+            "together_s": together_s,
+            "findings": findings(lab),
+        }
 
 
 def speeds(runs: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
@@ -253,6 +201,21 @@ def speeds(runs: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
     }
 
 
+def together(document: Mapping[str, Any]) -> str:
+    """Returns a line about the programs that ran at once."""
+    times: dict[tuple[str, str], list[float]] = {}
+    for run in document["runs"]:
+        times.setdefault((run["program"], run["beside"]), []).append(run["took_s"])
+    took_s = {key: statistics.median(values) for key, values in times.items()}
+    one, other = TOGETHER
+    alone_s = took_s[one, ALONE], took_s[other, ALONE]
+    both_s = statistics.median(document["together_s"])
+    return (
+        f"{one} ({alone_s[0]:.1f} s alone) and {other} ({alone_s[1]:.1f} s) at once: "
+        f"{both_s / sum(alone_s):.2f} of one after the other"
+    )
+
+
 def lines_of(document: Mapping[str, Any]) -> list[str]:
     """Returns the matrix and the findings."""
     found = speeds(document["runs"])
@@ -265,6 +228,8 @@ def lines_of(document: Mapping[str, Any]) -> list[str]:
     return [
         f"{document['mpi']}, {count} runs; speed / speed alone, medians",
         *table(head, rows, "<" + ">" * len(others)),
+        "",
+        together(document),
         "",
         "what limited the programs (cosched history --labels):",
         document["findings"]["labels"].rstrip(),
@@ -288,6 +253,7 @@ def main(words: Sequence[str] | None = None) -> None:
     add("--order", type=positive, default=3000, help="of hpcc's matrix (default 3000)")
     add("--size", type=positive, default=20, help="of the crystal (default 20)")
     add("--steps", type=positive, default=1000, help="of LAMMPS (default 1000)")
+    add("--megabytes", type=positive, default=4000, help="that fio moves (default 4000)")
     bench.run(run, words)
 
 

@@ -1,14 +1,20 @@
 """Speeds of programs of others beside each other, from what they print."""
 
+import json
+
 import pytest
 
 from benchmarks.experiments.symbiosis.foreign_pairs import (
     ALONE,
-    PARTS,
+    TOGETHER,
     lines_of,
+    speeds,
+)
+from benchmarks.experiments.symbiosis.foreign_programs import (
+    PARTS,
+    read_fio,
     read_hpcc,
     read_lammps,
-    speeds,
 )
 from cosched.core.errors import CoschedError
 
@@ -36,12 +42,27 @@ def test_lammps_is_as_fast_as_its_loop(tmp_path):
         read_lammps(tmp_path)
 
 
+def test_fio_is_as_fast_as_it_reads_and_writes(tmp_path):
+    job = {"error": 0, "read": {"bw_bytes": 10}, "write": {"bw_bytes": 20}}
+    (tmp_path / "fio.json").write_text(json.dumps({"jobs": [job]}))
+    assert read_fio(tmp_path) == {"fio": 30.0}
+    (tmp_path / "fio.json").write_text(json.dumps({"jobs": [job | {"error": 28}]}))
+    with pytest.raises(CoschedError, match="fio: No space left on device"):
+        read_fio(tmp_path)
+
+
 def test_speed_is_a_ratio_of_medians():
-    def run(beside, rate):
-        return {"program": "lammps", "beside": beside, "rates": {"LAMMPS": rate}}
+    def run(beside, rate, program="lammps"):
+        rates = {program.upper(): rate}
+        return {"program": program, "beside": beside, "took_s": 9.0, "rates": rates}
 
     runs = [run(ALONE, rate) for rate in (2.0, 4.0, 4.0)] + [run("hpcc", 3.0)]
     assert speeds(runs) == {"LAMMPS": {"hpcc": 0.75}}
+    runs += [run(other, 2.0, "fio") for other in (ALONE, "hpcc")]
     findings = {"labels": "user\n", "pairs": "program\n"}
-    lines = lines_of({"mpi": "Open MPI 5", "runs": runs, "findings": findings})
+    found = {"mpi": "Open MPI 5", "runs": runs, "together_s": [9.9], "findings": findings}
+    lines = lines_of(found)
+    assert TOGETHER == ("lammps", "fio")
+    both = "lammps (9.0 s alone) and fio (9.0 s) at once: 0.55 of one after the other"
+    assert both in lines
     assert lines[1:3] == ["part    beside hpcc", "LAMMPS         0.75"]
