@@ -140,7 +140,8 @@ class _Run:
             self._libc.prctl(_PR_SET_PDEATHSIG, int(self._death_signal), 0, 0, 0)
             if os.getppid() != parent:
                 os.kill(os.getpid(), self._death_signal)
-            for number in (signal.SIGPIPE, signal.SIGXFSZ):
+            # Python ignores two of them; its handler of SIGINT would run before the exec.
+            for number in {signal.SIGPIPE, signal.SIGXFSZ, *self._waited}:
                 signal.signal(number, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             os.execvpe(self._argv[0], self._argv, self._environ)

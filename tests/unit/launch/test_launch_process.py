@@ -146,6 +146,18 @@ def test_interrupted_launcher_has_the_status_of_an_interrupt(status, seen):
         assert running.wait(PATIENCE_S) == seen
 
 
+def test_interrupt_before_the_launcher_runs_is_an_interrupt():
+    """It comes while the new process looks for the launcher in PATH."""
+    argv = command("true")
+    argv[2] = (
+        "import os, signal\n"
+        "find = os.execvpe\n"
+        "os.execvpe = lambda *to: (os.kill(os.getpid(), signal.SIGINT), find(*to))\n"
+    ) + argv[2]
+    done = subprocess.run(argv, preexec_fn=_take_interrupts, check=False)
+    assert done.returncode == -signal.SIGINT
+
+
 def _take_interrupts():
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
