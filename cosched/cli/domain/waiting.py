@@ -308,14 +308,12 @@ def _wait(
     tails: list[Tail],
     noted: Callable[[], None] = lambda: None,
 ) -> JobInfo:
-    def copy() -> None:
+    def attend() -> None:
         for tail in tails:
             tail.copy()
-
-    def attend() -> None:
-        copy()
         noted()
 
     ended = wait_patiently(connect, number, attend)
-    copy()
+    for tail in tails:
+        tail.copy_rest()
     return ended
