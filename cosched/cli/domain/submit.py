@@ -217,9 +217,9 @@ class Submit(Command):
     job: Job = _job_part()
     output: str | None = option(
         metavar="FILE",
-        help="Both outputs go there; %j is the job's number, %x its name, %A the number of"
-        f" its array, %a its index there.  [default: {Job(()).output}, {_OF_ARRAYS} in an"
-        " array]",
+        help="Both outputs are added to it; %j is the job's number, %x its name, %A the"
+        f" number of its array, %a its index there.  [default: {Job(()).output},"
+        f" {_OF_ARRAYS} in an array]",
     )
     error: str | None = option(metavar="FILE", help="Standard error goes there instead.")
     input: str | None = option(
