@@ -66,7 +66,7 @@ def ask_all(
             return [each.result() for each in asked]
         finally:
             for each in asked:
-                each.cancel()  # after an interrupt: those that wait
+                each.cancel()  # an interrupt leaves nodes that wait
 
 
 def merged(answers: Sequence[NodeAnswer], member: str) -> list[Any]:

@@ -14,8 +14,8 @@ from cosched.core.node.messages import Cause, Job
 from cosched.observe.timeline.overlap import Interval
 from cosched.observe.timeline.timeline import NodeTimeline, Span
 
-#: A moment in ns, and the changes then: of the nodes that have a job, and of those that run
-#: it.
+#: A moment in ns. The number of a job's nodes changes then by the second member, and the
+#: number of nodes that run it by the third.
 _Edge = tuple[int, int, int]
 
 
