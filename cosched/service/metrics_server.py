@@ -12,14 +12,19 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from socketserver import ThreadingMixIn
+from typing import TYPE_CHECKING
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 from prometheus_client import CollectorRegistry, make_wsgi_app
 
+from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_MS, NS_PER_S
 from cosched.service.allowance import LONG_REST, Allowance
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
 #: Connections that are open at a time; Prometheus makes one for each request.
 CONNECTIONS_MOST = 32
@@ -39,6 +44,21 @@ class _Handler(WSGIRequestHandler):
         return
 
 
+def _or_one_line(app: WSGIApplication) -> WSGIApplication:
+    """Returns the application, which answers an expected error of a collector with its
+    line."""
+
+    def answer(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        try:
+            return app(environ, start_response)
+        except CoschedError as error:
+            kind = [("Content-Type", "text/plain; charset=utf-8")]
+            start_response("503 Service Unavailable", kind)
+            return [f"{error}\n".encode()]
+
+    return answer
+
+
 class MetricsServer(ThreadingMixIn, WSGIServer):
     """Serves a registry on ``listening``, a listening socket, with a thread per request."""
 
@@ -51,7 +71,7 @@ class MetricsServer(ThreadingMixIn, WSGIServer):
         self.socket = listening
         self.server_name, self.server_port = listening.getsockname()[:2]
         self.setup_environ()
-        self.set_app(make_wsgi_app(registry))
+        self.set_app(_or_one_line(make_wsgi_app(registry)))
         self._costs = Allowance(_BURST_NS, LONG_REST)
         self._open: list[socket.socket] = []  # the oldest one first
 

@@ -6,22 +6,37 @@ from __future__ import annotations
 import contextlib
 import socket
 import time
+import urllib.error
 import urllib.request
 
 import pytest
 from prometheus_client import CollectorRegistry, Gauge
+from prometheus_client.registry import Collector
 
+from cosched.core.errors import NoDaemon
 from cosched.service import metrics_server
 from cosched.service.allowance import LONG_REST
 from cosched.service.metrics_server import MetricsServer
 from cosched.service.tcp import listen_at
 
 
+class Silent(Collector):
+    """Figures of a daemon that does not answer."""
+
+    def describe(self):
+        return ()
+
+    def collect(self):
+        raise NoDaemon("node n1: no scheduler daemon is up")
+
+
 @contextlib.contextmanager
-def serving():
-    """Serves one figure; yields the port."""
+def serving(*collectors):
+    """Serves one figure and those of the collectors; yields the port."""
     registry = CollectorRegistry()
     Gauge("answers", "An example", registry=registry).set(7)
+    for collector in collectors:
+        registry.register(collector)
     listening = listen_at("127.0.0.1:0", "metrics")
     end = MetricsServer(listening, registry).start()
     try:
@@ -65,4 +80,13 @@ def test_silent_client_leaves_no_line(monkeypatch, capfd):
     monkeypatch.setattr(metrics_server._Handler, "timeout", 0.1)
     with serving() as port, socket.create_connection(("127.0.0.1", port), 5) as silent:
         assert silent.recv(1) == b""
+    assert capfd.readouterr().err == ""
+
+
+def test_daemon_that_does_not_answer_is_one_line(capfd):
+    with serving(Silent()) as port, pytest.raises(urllib.error.HTTPError) as refused:
+        ask(port)
+    with refused.value as answer:
+        assert answer.code == 503
+        assert answer.read() == b"node n1: no scheduler daemon is up\n"
     assert capfd.readouterr().err == ""
