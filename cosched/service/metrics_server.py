@@ -26,7 +26,7 @@ from cosched.service.allowance import LONG_REST, Allowance
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
-#: Connections that are open at a time; Prometheus makes one for each request.
+#: Connections that are open at a time; each ends with its answer.
 CONNECTIONS_MOST = 32
 #: A silent connection ends after this time.
 REQUEST_TIMEOUT_S = 10
