@@ -34,11 +34,9 @@ RANKS_LINGER_S = 3.0
 TERM_S = 2.0
 KILL_S = 5.0
 
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _FORWARDED = (
-    signal.SIGINT,
-    signal.SIGTERM,
-    signal.SIGHUP,
-    signal.SIGQUIT,
+    *_ENDING,
     signal.SIGUSR1,
     signal.SIGUSR2,
     signal.SIGTSTP,
@@ -193,7 +191,7 @@ class _Run:
         kill_descendants(KILL_S)
 
     def _gone_within(self, seconds: float) -> bool:
-        """Waits for every child's end. A signal to us ends the wait early."""
+        """Waits for every child's end. A signal that asks us to end ends the wait early."""
         deadline = time.monotonic() + seconds
         while True:
             self._reap()
@@ -203,7 +201,7 @@ class _Run:
             if left <= 0:
                 return False
             info = signal.sigtimedwait(self._waited, left)
-            if info is not None and info.si_signo != signal.SIGCHLD:
+            if info is not None and info.si_signo in _ENDING:
                 return False
 
     def _terminate_rest(self) -> None:
