@@ -7,6 +7,7 @@ may have several pairs of brackets.
 from __future__ import annotations
 
 import re
+from collections import Counter
 
 from cosched.core.decoding import check_printable, parse_integer
 from cosched.core.errors import CoschedError
@@ -33,7 +34,7 @@ def expand_hosts(text: str) -> tuple[str, ...]:
             found = [head + end for head in found for end in ends]
         names += found
     if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
+        twice = next(name for name, times in Counter(names).items() if times > 1)
         raise CoschedError(f"'{text}' names {twice} twice")
     return tuple(names)
 

@@ -141,10 +141,11 @@ class Picture:
         for key, row in list(self._alone.items()):
             if key in jobs:
                 continue
-            if row["state"] != LEFT:
-                self._alone[key] = {**row, "state": LEFT, "ended_ms": self._at_ms}
-            elif key in self._ids or row["ended_ms"] < self._at_ms - KEEP_NS // NS_PER_MS:
+            ended_ms = self._at_ms if row["state"] != LEFT else row["ended_ms"]
+            if key in self._ids or ended_ms < self._at_ms - KEEP_NS // NS_PER_MS:
                 del self._alone[key]
+            else:
+                self._alone[key] = {**row, "state": LEFT, "ended_ms": ended_ms}
 
     def _job(self, job: JobInfo) -> Json:
         return {

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from cosched.core.errors import CoschedError
 from cosched.linux.files.whole import PRIVATE, write_whole
 from cosched.linux.peers import uid_of_peer
+from cosched.linux.processes.handlers import handled
 
 LOOPBACK = "127.0.0.1"
 #: Connections that are open at a time; the browser makes up to six for a page.
@@ -22,6 +25,8 @@ CONNECTIONS_MOST = 24
 THREADS = 4
 #: A silent connection ends after this time.
 SILENT_S = 30
+#: Beside Ctrl-C: of kill, and of a terminal that closes.
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
 _TOKEN_BYTES = 24
 _HEADER_BYTES_MOST = 16 << 10
 _BODY_BYTES_MOST = 1
@@ -106,12 +111,18 @@ def opened(url: str, folder: Path | None) -> Iterator[None]:
         return
     path = folder / f"dashboard-{os.getpid()}.html"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    write_whole(path, _OPENER.format(url=url), mode=PRIVATE)
-    try:
-        import webbrowser  # not for --no-open
+    ending = [each for each in _ENDING if signal.getsignal(each) is not signal.SIG_IGN]
+    with handled(ending, _end):
+        write_whole(path, _OPENER.format(url=url), mode=PRIVATE)
+        try:
+            import webbrowser  # not for --no-open
 
-        webbrowser.open(path.as_uri())
-        yield
-    finally:
-        with suppress(FileNotFoundError):
-            path.unlink()
+            webbrowser.open(path.as_uri())
+            yield
+        finally:
+            path.unlink(missing_ok=True)
+
+
+def _end(number: int, _frame: FrameType | None) -> None:
+    """Ends this process as the signal does, but by way of each ``finally``."""
+    raise SystemExit(128 + number)

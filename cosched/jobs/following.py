@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from cosched.start.streams import unwritten, write_some
 if TYPE_CHECKING:
     from cosched.cluster.answers import JobInfo
 
+_FLAGS = os.O_RDONLY | os.O_CLOEXEC
 _READ_BYTES = 1 << 20
 #: How long a domain may be away, such as while its controller restarts.
 PATIENCE_S = 60.0
@@ -47,7 +49,7 @@ class Tail:
         the file cannot be read, Unwritten if the copy cannot be written."""
         if self._file is None:
             try:
-                self._file = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+                self._file = os.open(self.path, _FLAGS)
             except FileNotFoundError:
                 return
         while data := os.pread(self._file, _READ_BYTES, self._at):
@@ -56,6 +58,18 @@ class Tail:
                 written = self._write(rest)
                 self._at += written
                 rest = rest[written:]
+
+    def copy_rest(self) -> None:
+        """Copies the rest of a file that its writer has closed. If that was another
+        machine, only a folder and a file that are opened afterwards have all of it."""
+        with contextlib.suppress(OSError):  # it need not be readable
+            os.close(os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY))
+        if self._file is not None:
+            with contextlib.suppress(OSError):  # such as after chmod 0
+                again = os.open(Path(f"/proc/self/fd/{self._file}"), _FLAGS)
+                os.close(self._file)
+                self._file = again
+        self.copy()
 
     def _write(self, data: memoryview) -> int:
         try:

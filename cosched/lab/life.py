@@ -209,7 +209,7 @@ def _start_keepers(run_dir: Path, planned: tuple[PlannedNode, ...], place: str) 
     hosts: Path | None = None
     if _HOSTS.is_file():
         hosts = state_path(run_dir).with_name("hosts")
-        write_whole(hosts, hosts_file(_HOSTS.read_text(), planned))
+        write_whole(hosts, hosts_file(_HOSTS.read_bytes(), planned))
     with contextlib.ExitStack() as unconfirmed:
 
         def start(shape: NodeShape) -> PendingKeeper:

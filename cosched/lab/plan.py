@@ -96,13 +96,13 @@ def format_cpu_list(cpus: Sequence[int]) -> str:
     return ",".join(str(cpu) for cpu in cpus)
 
 
-def hosts_file(machine: str, nodes: Sequence[PlannedNode]) -> str:
-    """Returns the nodes' /etc/hosts: the machine's, and all nodes."""
+def hosts_file(machine: bytes, nodes: Sequence[PlannedNode]) -> bytes:
+    """Returns the nodes' /etc/hosts: all nodes, and the machine's, in any encoding."""
     lines = "".join(f"{node.address}\t{node.name}\n" for node in nodes)
-    return f"{lines}{machine}"
+    return lines.encode() + machine
 
 
 def mark_prefix(run_dir: Path) -> str:
     """Returns the start of the marks of all nodes of the lab in ``run_dir``."""
-    digest = hashlib.sha256(str(run_dir / "lab").encode()).hexdigest()
+    digest = hashlib.sha256(bytes(run_dir / "lab")).hexdigest()
     return f"{ANY_MARK}{digest[:8]}-"

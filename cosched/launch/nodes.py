@@ -16,6 +16,9 @@ from cosched.core.units import format_bytes
 from cosched.linux.processes.limits import what_holds_back
 from cosched.rundir.paths import NodePaths
 
+#: Private pairs that a launcher starts or joins: the first one may be about to end.
+STARTS_MOST = 2
+
 
 class JobRefused(CoschedError):
     """The job must not start, not even without coscheduling."""
@@ -107,16 +110,15 @@ def lease_node(
             raise
         return control
 
-    control = connect(paths)
-    if control is not None:
-        with contextlib.suppress(NoDaemon):  # private daemons that are just ending
-            if not _retires(control):
-                return lease(control)
-    start(paths)
-    control = connect(paths)
-    if control is None:
-        raise CoschedError(f"no daemon answers at {paths.control_socket}")
-    return lease(control)
+    for starts_left in range(STARTS_MOST, -1, -1):
+        control = connect(paths)
+        if control is not None:
+            with contextlib.suppress(NoDaemon):  # private daemons that are just ending
+                if not _retires(control):
+                    return lease(control)
+        if starts_left:
+            start(paths)
+    raise CoschedError(f"no daemon answers at {paths.control_socket}")
 
 
 def _retires(control: Control) -> bool:

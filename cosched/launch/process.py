@@ -34,11 +34,9 @@ RANKS_LINGER_S = 3.0
 TERM_S = 2.0
 KILL_S = 5.0
 
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _FORWARDED = (
-    signal.SIGINT,
-    signal.SIGTERM,
-    signal.SIGHUP,
-    signal.SIGQUIT,
+    *_ENDING,
     signal.SIGUSR1,
     signal.SIGUSR2,
     signal.SIGTSTP,
@@ -140,7 +138,8 @@ class _Run:
             self._libc.prctl(_PR_SET_PDEATHSIG, int(self._death_signal), 0, 0, 0)
             if os.getppid() != parent:
                 os.kill(os.getpid(), self._death_signal)
-            for number in (signal.SIGPIPE, signal.SIGXFSZ):
+            # Python ignores two of them; its handler of SIGINT would run before the exec.
+            for number in {signal.SIGPIPE, signal.SIGXFSZ, *self._waited}:
                 signal.signal(number, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             os.execvpe(self._argv[0], self._argv, self._environ)
@@ -192,7 +191,7 @@ class _Run:
         kill_descendants(KILL_S)
 
     def _gone_within(self, seconds: float) -> bool:
-        """Waits for every child's end. A signal to us ends the wait early."""
+        """Waits for every child's end. A signal that asks us to end ends the wait early."""
         deadline = time.monotonic() + seconds
         while True:
             self._reap()
@@ -202,7 +201,7 @@ class _Run:
             if left <= 0:
                 return False
             info = signal.sigtimedwait(self._waited, left)
-            if info is not None and info.si_signo != signal.SIGCHLD:
+            if info is not None and info.si_signo in _ENDING:
                 return False
 
     def _terminate_rest(self) -> None:

@@ -115,9 +115,7 @@ def plan_build(
         environ,
         lambda: _show(mpicc, options, environ),
     )
-    words = shlex.split(show)
-    if not words:
-        raise CoschedError(f"{mpicc} -show: no output; is it an MPI compiler wrapper?")
+    words = _words(mpicc, show)
     if standard_abi and STANDARD_ABI_WORD not in words:
         raise CoschedError(
             f"{mpicc}: not for MPI 5's standard ABI; name that MPI's mpicc_abi with --mpicc"
@@ -150,6 +148,16 @@ def _show(mpicc: Path, options: Sequence[str], environ: Mapping[str, str]) -> st
     if done.returncode != 0:
         raise CoschedError(f"{mpicc} -show: {first_error(done.stderr)}")
     return done.stdout.strip()
+
+
+def _words(mpicc: Path, show: str) -> list[str]:
+    try:
+        words, problem = shlex.split(show), "no output"
+    except ValueError as error:
+        words, problem = [], str(error)
+    if not words:
+        raise CoschedError(f"{mpicc} -show: {problem}; is it an MPI compiler wrapper?")
+    return words
 
 
 def site_cache() -> Path:

@@ -180,19 +180,23 @@ def runs(
     malleable: names of jobs whose nodes come and go; the time of one node overlaps with
     that of another one."""
     found: list[list[JobRecord]] = []
+    by_job: dict[str, list[list[JobRecord]]] = {}
     for record in sorted(records, key=lambda r: (r.began_wall_ns, r.node)):
         joins = _joins if record.name in malleable else _belongs
-        mates = next((run for run in reversed(found) if joins(record, run)), None)
+        own = by_job.setdefault(record.job, [])
+        mates = next((run for run in reversed(own) if joins(record, run)), None)
         if mates is None:
-            found.append([record])
+            own.append([record])
+            found.append(own[-1])
         else:
             mates.append(record)
     return found
 
 
 def _belongs(record: JobRecord, run: Sequence[JobRecord]) -> bool:
+    """Returns whether a record is of this run of the same job."""
     return all(
-        (other.job, other.world) == (record.job, record.world)
+        other.world == record.world
         and (_is_beside(record, other) or _has_other_ranks(record, other))
         for other in run
     )
@@ -219,10 +223,7 @@ def _command_ns(record: JobRecord) -> int | None:
 
 def _joins(record: JobRecord, run: Sequence[JobRecord]) -> bool:
     """Returns whether a malleable job has this node while it has another one."""
-    return any(
-        other.job == record.job and other.ended_wall_ns >= record.began_wall_ns
-        for other in run
-    )
+    return any(other.ended_wall_ns >= record.began_wall_ns for other in run)
 
 
 def summary(run: Sequence[JobRecord]) -> JobSummary:

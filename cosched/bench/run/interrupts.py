@@ -1,6 +1,7 @@
 """Handles SIGINT, SIGTERM and SIGHUP so that a bench always cleans up.
 
-Within ``interruptible`` these signals raise KeyboardInterrupt with their number. Within
+Signals that this process ignores, as SIGHUP behind nohup, stay ignored. Within
+``interruptible`` the others raise KeyboardInterrupt with their number. Within
 ``shielded`` they raise it only at the end of the block, so that starting or stopping
 processes is not interrupted half-way. ``temporary_folder`` is made and removed so.
 """
@@ -27,7 +28,7 @@ def interruptible() -> Iterator[None]:
     def interrupt(number: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt(number)
 
-    with handled(SIGNALS, interrupt):
+    with handled(_taken(), interrupt):
         yield
 
 
@@ -39,10 +40,15 @@ def shielded() -> Iterator[None]:
     def remember(number: int, _frame: FrameType | None) -> None:
         caught.append(number)
 
-    with handled(SIGNALS, remember):
+    with handled(_taken(), remember):
         yield
     if caught:
         raise KeyboardInterrupt(caught[0])
+
+
+def _taken() -> list[signal.Signals]:
+    """Returns those of the signals that this process does not ignore."""
+    return [each for each in SIGNALS if signal.getsignal(each) is not signal.SIG_IGN]
 
 
 @contextmanager

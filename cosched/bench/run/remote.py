@@ -23,7 +23,7 @@ from cosched.core.errors import CoschedError
 from cosched.linux.processes.signals import send_to_child
 
 TIMEOUT_S = 60.0
-#: How long a command may take to end after its input; then it is ended by a signal.
+#: How long a command may take to end after its input, and after each signal then.
 END_S = 10.0
 _NODE_LINE = re.compile(r"\bnode (\S+): ((?:\w+=\S+ ?)+)$", re.MULTILINE)
 
@@ -119,11 +119,13 @@ class HeldRemotely:
         Raises CoschedError if it has ended before: the settings were not held to the end.
         """
         early = self._process.poll() is not None
-        try:
-            self._process.communicate(timeout=END_S)
-        except subprocess.TimeoutExpired:
-            send_to_child(self._process, signal.SIGTERM)
-            self._process.wait()
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            try:
+                self._process.communicate(timeout=END_S)
+                break
+            except subprocess.TimeoutExpired:
+                send_to_child(self._process, number)
+        self._process.wait()
         self._returned()
         if early:
             words = self._process.args

@@ -71,7 +71,7 @@ def _find_only_job(own: Sequence[JobInfo], name: str, uid: int, command: str) ->
         raise namesake_error(found, name, command)
     if found:
         return found[0]
-    if name[0].isdecimal():
+    if not name or name[0].isdecimal():
         parse_job(name, "job")  # raises what is wrong with the number
     raise CoschedError(f"no live job of yours has the name {name}; see cosched queue --me")
 

@@ -77,10 +77,9 @@ class Output(Command):
         job, path = info["job"], self._path(info)
         tail = Tail(path, STDOUT)
         try:
-            tail.copy()
             if self.follow:
                 info = wait_patiently(reach, job, tail.copy)
-                tail.copy()
+            tail.copy_rest()
         except OSError as problem:
             raise CoschedError(f"{path}: {problem.strerror}") from None
         finally:

@@ -229,6 +229,11 @@ def _exclusive(found: Translated, value: str) -> None:
     found.options.append("--exclusive")
 
 
+def _open_mode(_found: Translated, value: str) -> None:
+    if value != "append":
+        raise _Ignored("a job appends to the files of its output")
+
+
 def _nothing(_found: Translated, _value: str) -> None:
     """Takes an option that cosched follows anyway."""
 
@@ -251,6 +256,7 @@ _SAME: Mapping[str, _Translate] = MappingProxyType(
         "nodes": _nodes,
         "ntasks": _tasks,
         "ntasks-per-node": _tasks_per_node,
+        "open-mode": _open_mode,
         "output": _file("--output"),
         "requeue": _flag("--requeue"),
         "time": _time,
@@ -298,7 +304,6 @@ _IGNORED = MappingProxyType(
         **dict.fromkeys(("switches", "spread-job", "use-min-nodes", "tmp"), _LAYOUT),
         **dict.fromkeys(("overcommit", "oversubscribe", "network"), _LAYOUT),
         "mem-per-cpu": "--mem says how much memory the job needs on its node",
-        "open-mode": "a job replaces its output",
         "propagate": "a job has the limits of the shell that submits it",
         "signal": "a job gets SIGTERM when its time is over, and SIGKILL after the grace",
         "wait": "the command line decides: cosched submit --wait",

@@ -57,23 +57,7 @@ def _job_part() -> Any:
     """Returns the options that describe the job as one ``Job``."""
     return part(
         Job,
-        ranks=option(
-            "-n",
-            "-np",
-            "--ranks",
-            type=click.IntRange(min=1),
-            metavar="R",
-            help="How many ranks, on as few nodes as possible.  [default: 1]",
-        ),
-        nodes=option(
-            "-N", "--nodes", type=click.IntRange(min=1), metavar="N", help="How many nodes."
-        ),
-        ppn=option(
-            type=click.IntRange(min=1), metavar="K", help="How many ranks on a node."
-        ),
-        minimum=minimum_option(),
-        preferred=preferred_option(),
-        ideal=ideal_option(),
+        **_sizes(),
         time_s=option(
             "--time",
             type=RUN_SECONDS,
@@ -83,22 +67,7 @@ def _job_part() -> Any:
         name=option(help="[default: the program's]"),
         label=flag(help="Begin each line of output with its rank."),
         bind=flag(help="Keep each rank on one CPU."),
-        exclusive=flag(help="The job has its nodes alone, wherever nodes take several."),
-        share=flag(
-            help="Where jobs have CPUs, as on one machine: the CPUs of this job may have"
-            " other jobs that share, and they take turns. Nodes that take several jobs are"
-            " shared by all without --exclusive.",
-        ),
-        limited_by=option(
-            type=some_of([resource.value for resource in Resource], "RESOURCES"),
-            help="What limits the job most: one or several of cpu, memory, io, network."
-            " With this it may share its nodes, half and half, if the domain divides them.",
-        ),
-        share_node=option(
-            type=YES_OR_NO,
-            help="Whether the job may share its nodes, half and half.  [default: yes with"
-            " --limited-by, otherwise no or what the domain's operator wants]",
-        ),
+        **_shared_nodes(),
         **_batch(),
         held=flag("--hold", help="Let the job wait until cosched unhold."),
         requeue=flag(help="Start it again if a node is lost."),
@@ -114,6 +83,51 @@ def _job_part() -> Any:
         shim=flag("--no-shim", callback=without, help="Do not coschedule the job."),
         argv=program_argument(),
     )
+
+
+def _sizes() -> dict[str, Any]:
+    """Returns the options for ranks and nodes, by the fields of ``Job``."""
+    return {
+        "ranks": option(
+            "-n",
+            "-np",
+            "--ranks",
+            type=click.IntRange(min=1),
+            metavar="R",
+            help="How many ranks, on as few nodes as possible.  [default: 1]",
+        ),
+        "nodes": option(
+            "-N", "--nodes", type=click.IntRange(min=1), metavar="N", help="How many nodes."
+        ),
+        "ppn": option(
+            type=click.IntRange(min=1), metavar="K", help="How many ranks on a node."
+        ),
+        "minimum": minimum_option(),
+        "preferred": preferred_option(),
+        "ideal": ideal_option(),
+    }
+
+
+def _shared_nodes() -> dict[str, Any]:
+    """Returns the options for nodes with other jobs, by the fields of ``Job``."""
+    return {
+        "exclusive": flag(help="The job has its nodes alone, wherever nodes take several."),
+        "share": flag(
+            help="Where jobs have CPUs, as on one machine: the CPUs of this job may have"
+            " other jobs that share, and they take turns. Nodes that take several jobs are"
+            " shared by all without --exclusive.",
+        ),
+        "limited_by": option(
+            type=some_of([resource.value for resource in Resource], "RESOURCES"),
+            help="What limits the job most: one or several of cpu, memory, io, network."
+            " With this it may share its nodes, half and half, if the domain divides them.",
+        ),
+        "share_node": option(
+            type=YES_OR_NO,
+            help="Whether the job may share its nodes, half and half.  [default: yes with"
+            " --limited-by, otherwise no or what the domain's operator wants]",
+        ),
+    }
 
 
 def _batch() -> dict[str, Any]:
@@ -217,9 +231,9 @@ class Submit(Command):
     job: Job = _job_part()
     output: str | None = option(
         metavar="FILE",
-        help="Both outputs go there; %j is the job's number, %x its name, %A the number of"
-        f" its array, %a its index there.  [default: {Job(()).output}, {_OF_ARRAYS} in an"
-        " array]",
+        help="Both outputs are added to it; %j is the job's number, %x its name, %A the"
+        f" number of its array, %a its index there.  [default: {Job(()).output},"
+        f" {_OF_ARRAYS} in an array]",
     )
     error: str | None = option(metavar="FILE", help="Standard error goes there instead.")
     input: str | None = option(

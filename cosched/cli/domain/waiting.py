@@ -73,7 +73,8 @@ class _Overdue(BaseException):
 
 class Interrupts:
     """Within it the first signal that should end this process raises Interrupted, once
-    ``arm`` was called. The second one ends this process. Ignored signals stay ignored."""
+    ``arm`` was called. The second one ends this process, unless both are SIGHUP. Ignored
+    signals stay ignored."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -102,6 +103,8 @@ class Interrupts:
             raise Interrupted(self._first)
 
     def _take(self, number: int, _frame: FrameType | None) -> None:
+        if number == self._first == signal.SIGHUP:
+            return  # a terminal that closes sends it twice
         self._count += 1
         if self._count > 1:
             raise SystemExit(128 + number)
@@ -308,14 +311,12 @@ def _wait(
     tails: list[Tail],
     noted: Callable[[], None] = lambda: None,
 ) -> JobInfo:
-    def copy() -> None:
+    def attend() -> None:
         for tail in tails:
             tail.copy()
-
-    def attend() -> None:
-        copy()
         noted()
 
     ended = wait_patiently(connect, number, attend)
-    copy()
+    for tail in tails:
+        tail.copy_rest()
     return ended

@@ -36,10 +36,11 @@ class Dashboard(Command):
     Ctrl-C. Only you have the address: it contains a secret. The page shows what you may
     see by cosched top and cosched queue.
 
-    On another machine, take its port along, and open the address on yours:
+    On another machine, take its port along, and open the address on yours. With -t it ends
+    with the connection:
 
     \b
-      ssh -L 8800:localhost:8800 HOST cosched dashboard --port 8800
+      ssh -t -L 8800:localhost:8800 HOST cosched dashboard --port 8800
 
     \b
     Examples:

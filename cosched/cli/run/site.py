@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import socket
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from cosched.launch.command import Site
 from cosched.launch.given.hosts import Hosts
 from cosched.launch.nodes import Control, JobRefused, check_nodes, lease_node
 from cosched.launch.program import which
-from cosched.linux.here import this_machine, this_node
+from cosched.linux.here import getaddrinfo, this_machine, this_node
 from cosched.linux.processes.tools import ask_tool
 from cosched.node.sockets.client import find_daemon
 from cosched.rundir.paths import NodePaths
@@ -51,7 +50,7 @@ def find_site(run_dir: Path, chosen: Hosts) -> Site:
                 slots=chosen.slots,
             )
     for host in hosts:
-        if _resolves(host):
+        if getaddrinfo(host):
             continue
         if _LAB_HOST.fullmatch(host):
             raise CoschedError(
@@ -61,14 +60,6 @@ def find_site(run_dir: Path, chosen: Hosts) -> Site:
         if not _may_have_own_names(os.environ) and not _shell_knows(host):
             raise CoschedError(f"host '{host}': no such host")
     return Site(names=hosts, addresses=hosts, slots=chosen.slots)
-
-
-def _resolves(host: str) -> bool:
-    try:
-        socket.getaddrinfo(host, None)
-    except OSError:
-        return False
-    return True
 
 
 def _may_have_own_names(environ: Mapping[str, str]) -> bool:
@@ -88,7 +79,7 @@ def _shell_knows(host: str) -> bool:
     if "proxyjump" in facts or "proxycommand" in facts:
         return True
     name = facts.get("hostname", host)
-    return name != host and _resolves(name)
+    return name != host and bool(getaddrinfo(name))
 
 
 def check_hosts(

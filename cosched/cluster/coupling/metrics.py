@@ -8,6 +8,7 @@ controller does not reset them.
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
@@ -21,6 +22,7 @@ from cosched.core.cluster.coupling.engine_messages import CapacityChanged
 from cosched.core.cluster.coupling.machine import Coupling
 from cosched.core.cluster.coupling.settings import CouplingSettings
 from cosched.core.cluster.coupling.state import Counts, Stage
+from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 from cosched.service.metrics_server import MetricsServer
 from cosched.service.tcp import listen_at
@@ -139,13 +141,17 @@ class DomainCollector(Collector):
         return ()
 
     def collect(self) -> Iterator[Metric]:
-        """Returns the metrics now. Raises TimeoutError if the loop does not answer."""
+        """Returns the metrics now. Raises CoschedError if the loop does not answer."""
 
         async def take() -> Figures:
             return self._take()
 
         taken = asyncio.run_coroutine_threadsafe(take(), self._loop)
-        return metrics_of(taken.result(ANSWER_S))
+        try:
+            return metrics_of(taken.result(ANSWER_S))
+        except concurrent.futures.TimeoutError:
+            line = f"the controller has not answered within {ANSWER_S:g} s"
+            raise CoschedError(line) from None
 
 
 def serve_metrics(listen: str | None, take: Callable[[], Figures]) -> Callable[[], None]:

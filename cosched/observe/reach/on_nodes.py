@@ -60,9 +60,13 @@ def ask_all(
     """
     with ThreadPoolExecutor(AT_ONCE) as pool:
         asked = [pool.submit(ask, node) for node in nodes]
-        for done, _ in enumerate(as_completed(asked), 1):
-            progress(done, len(nodes))
-        return [each.result() for each in asked]
+        try:
+            for done, _ in enumerate(as_completed(asked), 1):
+                progress(done, len(nodes))
+            return [each.result() for each in asked]
+        finally:
+            for each in asked:
+                each.cancel()  # an interrupt leaves nodes that wait
 
 
 def merged(answers: Sequence[NodeAnswer], member: str) -> list[Any]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from itertools import accumulate
 from typing import Any
@@ -22,7 +23,7 @@ from cosched.observe.timeline.agreement import (
     agreements,
     length_ns,
 )
-from cosched.observe.timeline.overlap import time_by_depth
+from cosched.observe.timeline.overlap import Interval, time_by_depth
 from cosched.observe.timeline.timeline import NodeTimeline, Refused, Span
 from cosched.rundir.paths import name_for
 
@@ -70,9 +71,10 @@ def _timeline(nodes: Sequence[NodeTimeline]) -> Json:
     stays = [stay for node in nodes for stay in node.present]
     origin_ns = min((begin for _, begin, _ in stays), default=nodes[0].begin_ns)
     end_ns = max((end for _, _, end in stays), default=origin_ns)
-    jobs = sorted({job for node in nodes for job, _, _ in node.present})
+    by_job = _by_job(nodes)
+    jobs = list(by_job)
     number = {job: index for index, job in enumerate(jobs)}
-    agreed = agreements(nodes)
+    agreed = {agreement.job: agreement for agreement in agreements(nodes)}
     return {
         "begin": f"{datetime.fromtimestamp(origin_ns // NS_PER_S, timezone.utc):%F %T} UTC",
         "length_us": (end_ns - origin_ns) // NS_PER_US,
@@ -81,11 +83,41 @@ def _timeline(nodes: Sequence[NodeTimeline]) -> Json:
         "causes": [[cause.value, CAUSES.get(cause, cause.value)] for cause in Cause],
         "reasons": [[reason.value, REFUSALS[reason]] for reason in Refusal],
         "nodes": [_node(node, number, origin_ns) for node in nodes],
-        "together": _together(agreed, number, origin_ns),
-        "sizes": [_sizes(job, nodes, origin_ns) for job in jobs],
-        "per_job": [_job(job, nodes, agreed) for job in jobs],
-        "totals": _totals(nodes, agreed),
+        "together": _together(agreed.values(), number, origin_ns),
+        "sizes": [_sizes(own.stays, origin_ns) for own in by_job.values()],
+        "per_job": [_job(own, agreed.get(job)) for job, own in by_job.items()],
+        "totals": _totals(nodes, agreed.values()),
     }
+
+
+@dataclass(slots=True)
+class _OfJob:
+    """One job on all nodes."""
+
+    #: When it was on a node, in ns since 1970; one interval for each stay on each node.
+    stays: list[Interval] = field(default_factory=list)
+    nodes: set[str] = field(default_factory=set)  #: the nodes that it was on
+    causes: Counter[Cause] = field(default_factory=Counter)  #: of its spans
+    #: How long each node ran it, in ns: about its time alone there.
+    scheduled_ns: Counter[str] = field(default_factory=Counter)
+    refused: int = 0  #: its messages that caused no switch
+
+
+def _by_job(nodes: Sequence[NodeTimeline]) -> dict[Job, _OfJob]:
+    """Returns all jobs that were on a node, by key."""
+    found = {job: _OfJob() for job in sorted({j for n in nodes for j, _, _ in n.present})}
+    for node in nodes:
+        for job, begin, end in node.present:
+            found[job].stays.append((begin, end))
+            found[job].nodes.add(node.node)
+        for span in node.spans:
+            if own := found.get(span.job):
+                own.causes[span.cause] += 1
+                own.scheduled_ns[node.node] += span.end_ns - span.begin_ns
+        for refused in node.refused:
+            if own := found.get(refused.job):
+                own.refused += 1
+    return found
 
 
 def _names(jobs: Sequence[Job]) -> list[str]:
@@ -163,45 +195,31 @@ def _differences(times_ns: Iterable[int]) -> list[int]:
     return found
 
 
-def _job(job: Job, nodes: Sequence[NodeTimeline], agreed: Sequence[Agreement]) -> Json:
-    spans = [span for node in nodes for span in node.spans if span.job == job]
-    stays = [stay for node in nodes for stay in node.present if stay[0] == job]
-    agreement = next((found for found in agreed if found.job == job), None)
-    scheduled_ns = sum(span.end_ns - span.begin_ns for span in spans)
-    present_ns = sum(end - begin for _, begin, end in stays)
-    refused = sum(item.job == job for node in nodes for item in node.refused)
+def _job(own: _OfJob, agreement: Agreement | None) -> Json:
+    present_ns = length_ns(own.stays)
     return {
-        "nodes": sorted(
-            {node.node for node in nodes for key, _, _ in node.present if key == job}
-        ),
-        "here_s": _here_ns(stays) / NS_PER_S,
-        "alone_s": max(_scheduled_ns(node, job) for node in nodes) / NS_PER_S,
-        "share": scheduled_ns / present_ns if present_ns else None,
+        "nodes": sorted(own.nodes),
+        "here_s": _here_ns(own.stays) / NS_PER_S,
+        "alone_s": max(own.scheduled_ns.values(), default=0) / NS_PER_S,
+        "share": own.scheduled_ns.total() / present_ns if present_ns else None,
         "together": agreement.fraction if agreement else None,
-        "switches": len(spans),
-        "pulled": sum(span.cause is Cause.PULLED for span in spans),
-        "refused": refused,
+        "switches": own.causes.total(),
+        "pulled": own.causes[Cause.PULLED],
+        "refused": own.refused,
     }
 
 
-def _here_ns(stays: Sequence[tuple[Job, int, int]]) -> int:
+def _here_ns(stays: Sequence[Interval]) -> int:
     """Returns how long a job was on at least one node: the sum of the runs of its name."""
-    return sum(time_by_depth([(begin, end)] for _, begin, end in stays).values())
+    return sum(time_by_depth([stay] for stay in stays).values())
 
 
-def _scheduled_ns(node: NodeTimeline, job: Job) -> int:
-    """Returns how long a node ran a job: about its time alone there."""
-    return sum(span.end_ns - span.begin_ns for span in node.spans if span.job == job)
-
-
-def _sizes(job: Job, nodes: Sequence[NodeTimeline], origin_ns: int) -> Json:
+def _sizes(stays: Sequence[Interval], origin_ns: int) -> Json:
     """Returns how many nodes a job had from each of these times on."""
     steps: Counter[int] = Counter()
-    for node in nodes:
-        for key, begin_ns, end_ns in node.present:
-            if key == job:
-                steps[begin_ns] += 1
-                steps[end_ns] -= 1
+    for begin_ns, end_ns in stays:
+        steps[begin_ns] += 1
+        steps[end_ns] -= 1
     times = sorted(at_ns for at_ns, by in steps.items() if by)
     return {
         "at": _differences(at_ns - origin_ns for at_ns in times),
@@ -209,7 +227,7 @@ def _sizes(job: Job, nodes: Sequence[NodeTimeline], origin_ns: int) -> Json:
     }
 
 
-def _totals(nodes: Sequence[NodeTimeline], agreed: Sequence[Agreement]) -> Json:
+def _totals(nodes: Sequence[NodeTimeline], agreed: Collection[Agreement]) -> Json:
     together_ns = sum(length_ns(agreement.together) for agreement in agreed)
     apart_ns = sum(length_ns(agreement.apart) for agreement in agreed)
     causes = Counter(span.cause for node in nodes for span in node.spans)

@@ -14,6 +14,10 @@ from cosched.core.node.messages import Cause, Job
 from cosched.observe.timeline.overlap import Interval
 from cosched.observe.timeline.timeline import NodeTimeline, Span
 
+#: A moment in ns. The number of a job's nodes changes then by the second member, and the
+#: number of nodes that run it by the third.
+_Edge = tuple[int, int, int]
+
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
@@ -55,23 +59,23 @@ def length_ns(intervals: Sequence[Interval]) -> int:
 
 def agreements(nodes: Sequence[NodeTimeline]) -> list[Agreement]:
     """Returns the agreement of each job on more than one node, by key."""
-    jobs = sorted({job for node in nodes for job, _, _ in node.present})
-    found = (_agreement(job, nodes) for job in jobs)
-    return [agreement for agreement in found if len(agreement.nodes) > 1]
-
-
-def _agreement(job: Job, nodes: Sequence[NodeTimeline]) -> Agreement:
-    edges: list[tuple[int, int, int]] = []
-    names = []
+    names: dict[Job, dict[str, None]] = {}
+    edges: dict[Job, list[_Edge]] = {}
     for node in nodes:
-        stays = [(begin, end) for key, begin, end in node.present if key == job]
-        if stays:
-            names.append(node.node)
-        for begin, end in stays:
-            edges += [(begin, 1, 0), (end, -1, 0)]
+        for job, begin, end in node.present:
+            names.setdefault(job, {})[node.node] = None
+            edges.setdefault(job, []).extend(((begin, 1, 0), (end, -1, 0)))
         for span in node.spans:
-            if span.job == job:
-                edges += [(span.begin_ns, 0, 1), (span.end_ns, 0, -1)]
+            moments = ((span.begin_ns, 0, 1), (span.end_ns, 0, -1))
+            edges.setdefault(span.job, []).extend(moments)
+    return [
+        _agreement(job, tuple(own), edges[job])
+        for job, own in sorted(names.items())
+        if len(own) > 1
+    ]
+
+
+def _agreement(job: Job, names: tuple[str, ...], edges: Sequence[_Edge]) -> Agreement:
     together: list[Interval] = []
     apart: list[Interval] = []
     here = running = before_ns = 0
@@ -81,7 +85,7 @@ def _agreement(job: Job, nodes: Sequence[NodeTimeline]) -> Agreement:
         here += arrived
         running += started
         before_ns = at_ns
-    return Agreement(job, tuple(names), tuple(together), tuple(apart))
+    return Agreement(job, names, tuple(together), tuple(apart))
 
 
 def _extend(intervals: list[Interval], begin_ns: int, end_ns: int) -> None:

@@ -11,6 +11,7 @@ import pytest
 from cosched.bench.run.interrupts import interruptible, shielded
 from cosched.bench.run.processes import RunFailed, Submission, run_jobs
 from cosched.core.errors import CoschedError
+from cosched.linux.processes.handlers import handled
 
 
 def shell(name, script, start_s=0.0, timeout_s=30.0):
@@ -141,6 +142,19 @@ def test_signal_leaves_no_job_behind(tmp_path, number):
             run_jobs([job], None, tmp_path)
     thread.join()
     assert gone(int(pid_file.read_text()))
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT])
+@pytest.mark.parametrize("block", [interruptible, shielded])
+def test_signal_that_is_ignored_stays_ignored(number, block):
+    """As SIGHUP behind nohup, and SIGINT in the background of a script."""
+    ended = False
+    try:
+        with handled([number], signal.SIG_IGN), block():
+            os.kill(os.getpid(), number)
+    except KeyboardInterrupt:  # pytest itself would end
+        ended = True
+    assert not ended
 
 
 def test_shielded_block_delays_signals():

@@ -68,9 +68,12 @@ def test_remote_settings_are_given_back_after_an_error(log):
     assert log.read_text().splitlines() == ["--hold gmet=1s", "end"]
 
 
-def test_command_that_does_not_pass_on_the_end_of_its_input_is_ended(log, monkeypatch):
+@pytest.mark.parametrize("holding", ["exec", "trap '' TERM; exec"])
+def test_command_that_does_not_pass_on_the_end_of_its_input_is_ended(
+    log, monkeypatch, holding
+):
     monkeypatch.setattr(remote, "END_S", 0.1)
-    nodes = RemoteSettings(command(log, holding="exec sleep 611.3"))
+    nodes = RemoteSettings(command(log, holding=f"{holding} sleep 611.3"))
     nodes.hold({"gmet": "1s"}).give_back()
     assert nodes.now["gmet"] == "200ms"
 

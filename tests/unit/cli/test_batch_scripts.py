@@ -228,6 +228,7 @@ def sbatch(*words):
         (["-d", "afterok:1_*"], ["--after-ok", "1"]),
         (["--requeue", "--exclusive"], ["--requeue", "--exclusive"]),
         (["--export=ALL", "--no-requeue", "-N1"], []),
+        (["--open-mode=append"], []),
     ],
 )
 def test_lines_that_mean_the_same(words, options):
@@ -245,6 +246,7 @@ def test_lines_that_mean_the_same(words, options):
         (["--output=%N.txt"], "--output=%N.txt: is ignored: %N in it is not known here"),
         (["--exclusive=user"], "--exclusive=user: is ignored"),
         (["--mem-per-cpu=1G"], "--mem-per-cpu=1G: is ignored"),
+        (["--open-mode=truncate"], "--open-mode=truncate: is ignored: a job appends"),
     ],
 )
 def test_lines_that_are_ignored_are_named(words, note):

@@ -595,9 +595,11 @@ def test_one_live_job_of_the_user_is_steered_by_its_name(desk, capsys, what):
     desk.asked.clear()
     assert run_cli(cosched, [what, "app"]) == 1
     assert run_cli(cosched, [what, "ap"]) == 1
+    assert run_cli(cosched, [what, ""]) == 1  # an unset variable of a script
     assert capsys.readouterr().err.splitlines() == [
         f"cosched: jobs 2 and 4 have the name app; give a number: cosched {what} 2",
         "cosched: no live job of yours has the name ap; see cosched queue --me",
+        "cosched: job: '' is not a job, such as 12, 12_3 or 12_1-5",
     ]
     assert {request["do"] for request in desk.asked} == {"queue"}
     assert run_cli(cosched, [what, "4", "app"]) == 1

@@ -6,6 +6,7 @@ from cosched.cli.run import site
 from cosched.cli.run.site import find_site
 from cosched.core.errors import CoschedError
 from cosched.launch.given.hosts import Hosts
+from cosched.linux import here
 from cosched.linux.processes.tools import Printed
 
 
@@ -15,7 +16,8 @@ def shell(monkeypatch):
     lines = []
     monkeypatch.setattr(site, "ask_tool", lambda words, within_s: Printed("\n".join(lines)))
     monkeypatch.setattr(site, "which", lambda command, environ: f"/usr/bin/{command}")
-    monkeypatch.setattr(site, "_resolves", lambda host: host == "localhost")
+    known = {"localhost": ("127.0.0.1",)}
+    monkeypatch.setattr(site, "getaddrinfo", lambda host: known.get(host, ()))
     for name in ("HYDRA_LAUNCHER", "PRTE_MCA_plm_ssh_agent", "SLURM_JOB_ID"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(site, "_OTHER_SHELLS", ("PRTE_MCA_plm",))
@@ -27,6 +29,13 @@ def test_unknown_host_is_one_line(tmp_path, shell):
     with pytest.raises(CoschedError) as caught:
         find_site(tmp_path, Hosts(("localhost", "nosuchhost")))
     assert str(caught.value) == "host 'nosuchhost': no such host"
+
+
+@pytest.mark.parametrize("host", ["n..1", "n" * 64])
+def test_name_that_no_host_can_have_is_one_line(tmp_path, shell, monkeypatch, host):
+    monkeypatch.setattr(site, "getaddrinfo", here.getaddrinfo)
+    with pytest.raises(CoschedError, match="no such host"):
+        find_site(tmp_path, Hosts((host,)))
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,7 @@ from cosched.linux.homes import state_directory
 from cosched.node.records.bounded_file import FilePair
 from cosched.node.records.history_writer import _read as earlier_records
 from cosched.node.records.history_writer import history_files
+from cosched.observe import job_summary
 from cosched.observe.columns import HISTORY
 from cosched.observe.job_summary import gather, in_words, read_files, runs, summary
 from cosched.rundir.directories import SITE_STATE
@@ -254,6 +255,14 @@ def test_runs_of_one_job_name_are_separate():
     ]
     found = [sorted(r.node for r in run) for run in runs(reversed(records))]
     assert Counter(map(tuple, found)) == {("n1", "n2"): 2, ("n2",): 1, ("n3",): 1}
+
+
+def test_a_record_is_compared_with_those_of_its_job_only(monkeypatch):
+    """A node keeps thousands of records; to compare each with all takes minutes."""
+    compared = []
+    monkeypatch.setattr(job_summary, "_belongs", lambda *pair: compared.append(pair))
+    assert len(runs(record(job=f"7.{name}") for name in "abcdef")) == 6
+    assert compared == []
 
 
 def _ranks(ranks, begin_s, command_s=-1, **changes):

@@ -32,6 +32,7 @@ def test_lists_are_expanded_in_their_order(text, names):
         ("n[3-1]", "'n[3-1]': the range '3-1' has no end"),
         ("n[1-9999999]", "'n[1-9999999]': the range '1-9999999' has no end"),
         ("n[1-2],n2", "'n[1-2],n2' names n2 twice"),
+        ("n[1-500000],n500000", "'n[1-500000],n500000' names n500000 twice"),
         ("n[1-2000][1-2000]", "'n[1-2000][1-2000]' names more than 1048576 hosts"),
     ],
 )

@@ -31,12 +31,13 @@ def run_dir():
             yield place
 
 
-def command(*words):
+def command(*words, **environ):
     return subprocess.Popen(
         [sys.executable, "-m", "cosched.cli.main", "dashboard", *map(str, words)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        env={**os.environ, **environ},
     )
 
 
@@ -64,6 +65,24 @@ def test_address_is_served_until_it_is_interrupted(run_dir):
     assert served.returncode == 0
     with socket.socket() as knock:
         assert knock.connect_ex((LOOPBACK, urlsplit(url).port)) != 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_no_signal_leaves_the_file_of_the_browser(run_dir, tmp_path, number):
+    served = command(
+        *("--run-dir", run_dir),
+        DISPLAY=":0",
+        BROWSER="echo %s",
+        XDG_STATE_HOME=str(tmp_path),
+    )
+    url, shown = served.stdout.readline().strip(), served.stdout.readline().strip()
+    (path,) = (tmp_path / "cosched").iterdir()
+    assert shown == path.as_uri()
+    assert url in path.read_text()
+    served.send_signal(number)
+    assert served.communicate(timeout=60) == ("", "")
+    assert not path.exists()
+    assert served.returncode == (0 if number == signal.SIGINT else 128 + number)
 
 
 def test_json_is_what_the_page_reads(run_dir):

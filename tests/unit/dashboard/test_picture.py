@@ -74,6 +74,16 @@ def test_domain_names_the_jobs_of_nodes(picture):
     assert set(news["live"]["set"]) == {number}
 
 
+def test_job_is_in_one_row_when_the_domain_answers_later_than_its_node(picture):
+    _, domain = played()
+    running = next(each for each in domain.jobs if each["state"] == "running")
+    here = job(f"{running['name']}-{running['job']}", [task(1)], uid=running["uid"])
+    for at_s, answer in ((AT_S, None), (AT_S + 1, domain)):
+        picture.take(look(sample(at_s, at(status("n1", [here]), at_s)), answer))
+    assert picture.since(0)["jobs"]["set"].keys() == {str(j["job"]) for j in domain.jobs}
+    assert picture.since(1)["jobs"]["gone"] == [here["key"]]
+
+
 def test_waiting_jobs_have_an_expected_start_and_no_nodes(picture):
     _, domain = played(AT_S - 419)
     picture.take(look(None, domain))

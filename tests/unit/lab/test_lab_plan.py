@@ -74,13 +74,11 @@ def test_impossible_sizes_are_refused(nodes, cores, says):
 
 
 def test_hosts_file_has_machine_and_nodes():
-    text = hosts_file("127.0.0.1 localhost\n", plan_nodes(2, 1, alone(2)))
-    assert [line.split() for line in text.splitlines()] == [
-        ["10.77.0.1", "lab1"],
-        ["10.77.0.2", "lab2"],
-        ["127.0.0.1", "localhost"],
-    ]
+    latin = "127.0.0.1 localhost  # im Büro\n".encode("latin-1")
+    text = hosts_file(latin, plan_nodes(2, 1, alone(2)))
+    assert text == b"10.77.0.1\tlab1\n10.77.0.2\tlab2\n" + latin
 
 
 def test_labs_of_different_run_directories_have_different_marks():
     assert mark_prefix(Path("/run/a")) != mark_prefix(Path("/run/b"))
+    assert mark_prefix(Path("/run/\udcfc")) != mark_prefix(Path("/run/\udce4"))

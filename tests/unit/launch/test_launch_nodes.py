@@ -84,7 +84,7 @@ def test_private_pair_is_started_where_none_is_up(monkeypatch):
     started = []
     lease = lease_node(DOWN, lambda _: answers.pop(0), started.append, uid=7, job="mine")
     assert started == [DOWN]
-    assert lease.asked[0] == "lease"
+    assert "lease" in lease.asked
 
 
 @pytest.mark.parametrize("retired", [True, False])
@@ -113,12 +113,7 @@ def test_daemons_of_all_users_stay_whatever_their_limits_are(monkeypatch):
 
 
 def test_pair_that_ends_before_the_lease_is_replaced(monkeypatch):
-    ending, next_one = FakeControl(), FakeControl()
-
-    def end(_op):
-        raise NoDaemon("node up: the daemon ended before it answered")
-
-    ending.request = end
+    ending, next_one = ended_pair(), FakeControl()
     answers, started = [ending, next_one], []
     assert (
         lease_node(UP, lambda _: answers.pop(0), started.append, uid=7, job="mine")
@@ -127,6 +122,27 @@ def test_pair_that_ends_before_the_lease_is_replaced(monkeypatch):
     assert started == [UP]
     assert ending.closed
     assert not next_one.closed
+
+
+@pytest.mark.parametrize("gone", ["before it is asked", "before it answers"])
+def test_pair_that_ends_when_it_is_joined_is_replaced(gone):
+    """Another command had started it, and its last job has just ended."""
+    joined = None if gone == "before it is asked" else ended_pair()
+    answers, started = [None, joined, next_one := FakeControl()], []
+    lease = lease_node(DOWN, lambda _: answers.pop(0), started.append, uid=7, job="mine")
+    assert lease is next_one
+    assert started == [DOWN, DOWN]
+
+
+def ended_pair():
+    """A connection to daemons that end before they answer."""
+
+    def end(_op):
+        raise NoDaemon("node up: the daemon ended before it answered")
+
+    ending = FakeControl()
+    ending.request = end
+    return ending
 
 
 def test_pair_that_does_not_start_is_an_error(monkeypatch):

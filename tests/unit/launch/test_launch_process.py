@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import pty
 import select
+import shlex
 import signal
 import subprocess
 import sys
@@ -146,6 +147,18 @@ def test_interrupted_launcher_has_the_status_of_an_interrupt(status, seen):
         assert running.wait(PATIENCE_S) == seen
 
 
+def test_interrupt_before_the_launcher_runs_is_an_interrupt():
+    """It comes while the new process looks for the launcher in PATH."""
+    argv = command("true")
+    argv[2] = (
+        "import os, signal\n"
+        "find = os.execvpe\n"
+        "os.execvpe = lambda *to: (os.kill(os.getpid(), signal.SIGINT), find(*to))\n"
+    ) + argv[2]
+    done = subprocess.run(argv, preexec_fn=_take_interrupts, check=False)
+    assert done.returncode == -signal.SIGINT
+
+
 def _take_interrupts():
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
@@ -203,6 +216,22 @@ def test_orphans_that_ignore_sigterm_are_killed():
 
 def test_orphans_have_time_to_end():
     assert shell("(sleep 0.2; echo late) & exit 0", patient=True).stdout == "late\n"
+
+
+def test_continued_orphans_have_time_to_end_after_sigterm():
+    """The kernel sends SIGCONT after SIGHUP when a terminal closes; it asks for no end."""
+    trap = "trap 'echo asked; sleep 0.2; echo saved; exit' TERM"
+    orphan = f"{trap}; echo ready; sleep 1000 & wait"
+    script = f"setsid sh -c {shlex.quote(orphan)} & read x; exit 0"
+    argv = command("sh", "-c", script, term_s=PATIENCE_S)
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(argv, **pipes, text=True, bufsize=1) as running:
+        assert running.stdout.readline() == "ready\n"
+        running.stdin.close()
+        assert running.stdout.readline() == "asked\n"
+        running.send_signal(signal.SIGCONT)
+        assert running.stdout.readline() == "saved\n"
+        assert running.wait(PATIENCE_S) == 0
 
 
 def test_ranks_of_a_killed_launcher_are_ended():

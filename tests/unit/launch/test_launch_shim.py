@@ -237,8 +237,9 @@ def test_intel_wrapper_gets_its_root(site, tmp_path):
     assert all(line.startswith("/elsewhere -std") for line in site.compiled)
 
 
-def test_wrapper_without_output_is_an_error(site):
-    fakes.executable(site.mpicc, "#!/bin/sh\n")
+@pytest.mark.parametrize("printed", ["", "cc -I/home/o'neil/include"])
+def test_wrapper_without_a_command_line_is_an_error(site, printed):
+    fakes.executable(site.mpicc, f'#!/bin/sh\necho "{printed}"\n')
     with pytest.raises(CoschedError, match="is it an MPI compiler wrapper"):
         site.build()
     with pytest.raises(CoschedError, match="no C compiler for the MPI interposer"):

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import shlex
+import threading
 
 import pytest
 
 from cosched.core.errors import CoschedError
 from cosched.jobs.job_nodes import MOST_JOBS, JobNodes, read_job_nodes, write_job_nodes
 from cosched.observe.reach.named_nodes import way_to_hosts
-from cosched.observe.reach.on_nodes import ask_nodes, complaints, merged, refuse_silence
+from cosched.observe.reach.on_nodes import (
+    AT_ONCE,
+    ask_all,
+    ask_nodes,
+    complaints,
+    merged,
+    refuse_silence,
+)
 from cosched.observe.reach.ways import Inside, Shell, slurm_job_in
 
 HERE = frozenset(["n1"])
@@ -93,6 +101,25 @@ def test_answers_of_all_nodes_are_merged():
     ]
     assert seen[-1] == (6, 6)
     refuse_silence(answers)
+
+
+def test_interrupt_leaves_the_nodes_that_wait_unasked():
+    nodes = [f"n{index}" for index in range(100 * AT_ONCE)]
+    asked = []
+    interrupted = threading.Event()
+
+    def ask(node):
+        asked.append(node)
+        if node != nodes[0]:
+            interrupted.wait()
+
+    def interrupt(_done, _of):
+        interrupted.set()
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        ask_all(nodes, ask, interrupt)
+    assert len(asked) < len(nodes)
 
 
 def test_silence_of_all_nodes_is_an_error():

@@ -12,9 +12,10 @@ import pytest
 
 from cosched.bench.results.document import document
 from cosched.bench.workload.file import Workload
+from cosched.core.node.messages import Cause
 from cosched.observe.report.contents import report_data
 from cosched.observe.report.page import render_page
-from cosched.observe.timeline.timeline import timelines
+from cosched.observe.timeline.timeline import NodeTimeline, Span, timelines
 from tests.tools.commands import run_command
 from tests.unit.bench.bench_samples import COSCHED, KERNEL, failed_run, summaries
 from tests.unit.observe.timeline_samples import MS, TracedNode, line, two_nodes
@@ -49,6 +50,29 @@ def test_report_has_the_nodes_of_each_job_over_time(tmp_path):
     assert added_up(a["at"]) == [0, 50_000, 150_000, 200_000]
     assert a["nodes"] == [1, 2, 1, 0], "a stay that follows at once is no change"
     assert (added_up(b["at"]), b["nodes"]) == ([50_000, 60_000], [1, 0])
+
+
+class Passes(list):
+    """A list that counts how often it is read."""
+
+    count = 0
+
+    def __iter__(self):
+        self.count += 1
+        return super().__iter__()
+
+
+def test_report_reads_the_spans_as_often_for_many_jobs():
+    """A trace has thousands of jobs and a hundred thousand spans."""
+    counts = []
+    for jobs in (2, 20):
+        names = [f"0.j{number}" for number in range(jobs)]
+        spans = Passes(Span(name, 0, MS, Cause.SLICE) for name in names)
+        stays = Passes((name, 0, MS) for name in names)
+        nodes = [NodeTimeline(node, 0, MS, spans, [], stays) for node in ("a", "b")]
+        report_data(nodes, [])
+        counts.append((spans.count, stays.count))
+    assert counts[0] == counts[1]
 
 
 def test_report_has_rows_of_timeline(timeline):

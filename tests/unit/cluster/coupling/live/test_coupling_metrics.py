@@ -15,7 +15,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from cosched.cluster.controller.controller import Controller
-from cosched.cluster.coupling.metrics import metrics_of, serve_metrics
+from cosched.cluster.coupling import metrics
+from cosched.cluster.coupling.metrics import DomainCollector, metrics_of, serve_metrics
 from cosched.cluster.engines.native.engine import NativeEngine
 from cosched.cluster.keys import load_keys, make_keys
 from cosched.cluster.paths import DomainPaths
@@ -94,6 +95,15 @@ def test_metrics_over_http(tmp_path):
     assert one["cosched_domain_other_up", "b"] == 0
     held_s = [found["cosched_domain_held_node_seconds_total",] for found in (one, two)]
     assert held_s[1] - held_s[0] >= 0.3  # a hold that lasts counts
+
+
+def test_controller_that_does_not_answer_is_one_line(monkeypatch):
+    monkeypatch.setattr(metrics, "ANSWER_S", 0.05)
+    loop = asyncio.new_event_loop()  # it does not run, as one that waits for a disk
+    with pytest.raises(CoschedError, match="controller has not answered within"):
+        next(DomainCollector(loop, dict).collect())
+    loop.run_until_complete(asyncio.sleep(0))
+    loop.close()
 
 
 def test_held_node_time_counts_once(tmp_path):
