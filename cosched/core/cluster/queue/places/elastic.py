@@ -96,6 +96,9 @@ class Elastic(Ledger):
                 f"1, the minimum first, and at most the machine's {self.total}"
             )
 
+    def fits_alone(self, job: Job) -> bool:
+        return least_nodes(job) <= self.capacity
+
     def walltime_ns(self, job: Job) -> int:
         run = self.running[job.number]
         return max(run.allowed_ns, min(run.end_ns - run.start_ns, run.longest_ns))

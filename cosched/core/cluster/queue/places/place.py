@@ -71,6 +71,11 @@ class Place(ABC):
         """Returns whether a job needs nodes that other jobs could otherwise share."""
         return False
 
+    def fits_alone(self, job: Job) -> bool:
+        """Returns whether a job has a spot in service once no other job has nodes. If not,
+        it waits until nodes return, and others pass it."""
+        return job.size <= self.capacity
+
     # --- spots ----------------------------------------------------------------------------
 
     @abstractmethod

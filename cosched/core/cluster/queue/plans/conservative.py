@@ -215,7 +215,7 @@ class Conservative(Planner):
 
     def _reserve(self, jobs: Sequence[Job]) -> None:
         for job in jobs:
-            if job.size > self._place.capacity:  # until nodes return to service
+            if not self._place.fits_alone(job):  # until nodes return to service
                 self._planned.pop(job.number, None)
                 continue
             start_ns, row = min(

@@ -111,4 +111,4 @@ class Easy(Planner):
         place, ranked = self._place, self._order.rank(self.waiting.jobs, now_ns)
         if place.takes_all:
             return ranked
-        return [job for job in ranked if job.size <= place.capacity]
+        return list(filter(place.fits_alone, ranked))

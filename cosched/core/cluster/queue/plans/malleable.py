@@ -259,10 +259,10 @@ class Malleable(Planner):
     def _first(self) -> Job | None:
         """Returns the first waiting job. One that needs more nodes than are in service is
         passed over."""
-        jobs, capacity = self.waiting.jobs, self.elastic.capacity
-        if not jobs or self._whole:
+        jobs = self.waiting.jobs
+        if self._whole:
             return jobs[0] if jobs else None
-        return next((job for job in jobs if least_nodes(job) <= capacity), None)
+        return next(filter(self.elastic.fits_alone, jobs), None)
 
     def _start_fitting(self, now_ns: int) -> None:
         """Starts jobs from the head of the queue while the free nodes suffice."""
