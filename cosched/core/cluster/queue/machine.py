@@ -137,7 +137,7 @@ class QueueMachine:
         """Returns in one line why the open change of a job was ordered."""
         if not isinstance(self.place, Elastic):
             return ""
-        return reason(self.place.open_change(number).causes)
+        return reason(self.place.changes.of(number).causes)
 
     # --- events ---------------------------------------------------------------------------
 

@@ -349,11 +349,7 @@ class Malleable(Planner):
 
     def _next_ns(self) -> int | None:
         """Returns when the next change is late, or when a job may change again."""
-        if not self.elastic.changes:
-            return self.exchange.again_ns
-        times = [self.exchange.again_ns] if self.exchange.again_ns is not None else []
-        for number, change in self.elastic.changes.items():
-            counted = not (change.given_up or self.running[number].ending)
-            if change.by_ns is not None and counted:
-                times.append(change.by_ns)
+        times = list(self.elastic.changes.due().values())
+        if self.exchange.again_ns is not None:
+            times.append(self.exchange.again_ns)
         return min(times, default=None)
