@@ -198,6 +198,8 @@ def _standing(command: PublishStatus) -> Standing:
 
 
 def _standing_of(job: JobState) -> Standing:
-    if not job.mode.takes_part:
-        return Standing.RELEASED if job.mode is Mode.RELEASED else Standing.SUSPENDED
+    if job.mode is Mode.RELEASED:
+        return Standing.RELEASED
+    if job.mode is Mode.SUSPENDED:
+        return Standing.SUSPENDED
     return Standing.SCHEDULED if job.scheduled else Standing.UNSCHEDULED

@@ -115,6 +115,11 @@ def simulate(
         domains[name].start_ns if name in domains else array("q", [NEVER]) * len(log)
         for name, log in zip(names, logs, strict=True)
     ]
+    up = {
+        name: CoupledSchedule(log, domains[name].start_ns, domains[name].ready_ns, own)
+        for name, log, own in zip(names, logs, groups, strict=True)
+        if name in domains
+    }
     return Coupled(
         groups=len(mates),
         kept=sum(_kept(group, logs, starts, how) for group in mates),
@@ -123,20 +128,10 @@ def simulate(
             for group in mates
         ),
         stuck=sum(domain.start_ns.count(NEVER) for domain in domains.values()),
-        domains={
-            name: _figures(log, domains[name], its_groups)
-            for name, log, its_groups in zip(names, logs, groups, strict=True)
-            if name in domains
-        },
+        domains={name: _figures(each, domains[name]) for name, each in up.items()},
         counts={name: domain.counts for name, domain in domains.items()},
         cpu_s=time.process_time() - began_s,
-        schedules={
-            name: CoupledSchedule(
-                log, domains[name].start_ns, domains[name].ready_ns, its_groups
-            )
-            for name, log, its_groups in zip(names, logs, groups, strict=True)
-            if name in domains
-        },
+        schedules=up,
     )
 
 
@@ -173,19 +168,17 @@ def _kept(
     )
 
 
-def _figures(
-    log: Workload, domain: CoupledDomain, groups: dict[int, Group]
-) -> dict[str, float]:
-    submit, run, start = (
-        column(values) for values in (log.submit_ns, log.run_ns, domain.start_ns)
+def _figures(schedule: CoupledSchedule, domain: CoupledDomain) -> dict[str, float]:
+    log = schedule.workload
+    submit, run, start, ready = map(
+        column, (log.submit_ns, log.run_ns, schedule.start_ns, schedule.ready_ns)
     )
-    ready = column(domain.ready_ns)
     started = start != NEVER
     wait = (start - submit)[started] / NS_PER_S
     ran = started & (run > 0)
     slowdown = (start - submit + run)[ran] / run[ran]
     grouped = np.zeros(len(log), dtype=bool)
-    grouped[list(groups)] = True
+    grouped[list(schedule.groups)] = True
     grouped &= started
     waited = grouped & (ready != NEVER)
     sync_s = float((start - ready)[waited].sum()) / NS_PER_S

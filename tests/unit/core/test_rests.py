@@ -19,6 +19,7 @@ from cosched.core.node.messages import (
     ThawClass,
 )
 from cosched.core.node.rests import LONGEST_NS
+from cosched.core.trace.account import Accounts, Moment, Standing
 from cosched.core.trace.codec import decode, encode
 from cosched.core.units import NS_PER_MS, NS_PER_S
 from tests.unit.core.machine_node import Node
@@ -161,6 +162,18 @@ def test_restored_machine_ends_the_rest():
     node.machine = NodeScheduler.restored(node.machine.snapshot())
     node.send(SliceEnded, after_ns=NS_PER_S)
     assert node.running == {"a", "b"}
+
+
+def test_resting_job_stands_alike_in_live_steps_and_after_a_restart():
+    node, live, restarted = two_halves(), Accounts(), Accounts()
+    at_ns = node.now_ns
+    live.resume(node.machine.snapshot(), Moment(at_ns, at_ns))
+    event = RestChosen(now_ns=at_ns, wall_ns=at_ns, jobs=("b",), until_ns=at_ns + NS_PER_S)
+    live.take(event, node.machine.handle(event))
+    restarted.resume(node.machine.snapshot(), Moment(at_ns, at_ns))
+    standings = {job: account.standing for job, account in live.open.items()}
+    assert standings == {"a": Standing.SCHEDULED, "b": Standing.UNSCHEDULED}
+    assert standings == {job: one.standing for job, one in restarted.open.items()}
 
 
 def test_trace_has_the_rest():

@@ -15,6 +15,7 @@ by one decision. A mate that does not answer delays no other job.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -156,12 +157,10 @@ class Coupling:
         return PassRules(first, last, left_out, raised)
 
     def rules_for(self, number: JobId) -> PassRules:
-        """Returns the rules of a pass that looks for nodes for one job of a group: the
-        others are left out, unless they have promised their start."""
-        queuing = self._jobs.queuing
-        first = [each.number for each in queuing if each.has_promised]
-        others = {each.number for each in queuing} - {number, *first}
-        return PassRules(first, left_out=others)
+        """Returns the rules of a pass that looks for nodes for one job of a group: those of
+        the next pass, but this job takes part. So it delays no job with a reservation."""
+        rules = self.rules()
+        return replace(rules, left_out={*rules.left_out} - {number})
 
     # --- storing --------------------------------------------------------------------------
 

@@ -5,7 +5,8 @@ that are free soonest are reserved: no other job starts on them. So it starts at
 when the jobs that run there now have ended.
 
 It is the turn of an exclusive job when no job waits that came before it and that could run
-on the nodes in service. So neither kind of job starves behind the other.
+on the nodes in service. So neither kind of job starves behind the other. A job that the
+rules of a pass leave out, or put last, is not waited for. One that they put first is.
 
 Limits: reserved nodes are idle until the last of them is free. The order is that of arrival
 under every policy.
@@ -19,6 +20,7 @@ from cosched.core.cluster.queue.job import Job
 from cosched.core.cluster.queue.nodes import Intervals
 from cosched.core.cluster.queue.places.rows import Rows
 from cosched.core.cluster.queue.plans.planner import Planner
+from cosched.core.cluster.queue.rules import PassRules
 from cosched.core.cluster.queue.waiting import WaitingList, arrival
 
 
@@ -38,13 +40,15 @@ class Exclusive:
         """Forgets all jobs."""
         self.waiting = WaitingList()
 
-    def serve(self, planner: Planner, now_ns: int) -> Iterator[tuple[Job, Intervals]]:
+    def serve(
+        self, planner: Planner, rules: PassRules, now_ns: int
+    ) -> Iterator[tuple[Job, Intervals]]:
         """Yields the jobs that start now, with their nodes, and reserves nodes for the
-        next. planner: has the other waiting jobs."""
+        next. planner: has the other waiting jobs. rules: those of the pass."""
         waiting, rows = self.waiting, self._rows
         kept: Intervals = ()
         while waiting:
-            job = _next(waiting, planner.waiting, rows.in_service)
+            job = _next(waiting, planner.waiting, rules, rows.in_service)
             if job is None:
                 break
             nodes, free = rows.soonest_alone(job.size, now_ns)
@@ -60,12 +64,16 @@ class Exclusive:
             planner.resize()
 
 
-def _next(waiting: WaitingList, others: WaitingList, service: int) -> Job | None:
+def _next(
+    waiting: WaitingList, others: WaitingList, rules: PassRules, service: int
+) -> Job | None:
     """Returns the job whose turn it is; None if it is the turn of another kind."""
     first = next((job for job in waiting if job.size <= service), None)
     if first is None:
         return None
-    before = next((job for job in others if job.size <= service), None)
-    if before is not None and arrival(before) < arrival(first):
-        return None
-    return first
+    before = others.jobs[: others.place_of(*arrival(first))]
+    if rules.first:
+        before += [job for job in others if job.number in rules.first]
+    skipped = {*rules.left_out, *rules.last}
+    able = (job for job in before if job.size <= service and job.number not in skipped)
+    return first if next(able, None) is None else None

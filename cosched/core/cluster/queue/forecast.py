@@ -8,12 +8,20 @@ from cosched.core.cluster.queue.job import JobId
 from cosched.core.cluster.queue.machine import QueueMachine
 from cosched.core.cluster.queue.places.elastic import Elastic
 from cosched.core.cluster.queue.queue_commands import (
+    ContinueJob,
     ReserveJob,
     ResizeJob,
     StartJob,
+    SuspendJob,
     WakeAt,
 )
-from cosched.core.cluster.queue.queue_events import JobEnded, ResizeDone, Ticked
+from cosched.core.cluster.queue.queue_events import (
+    JobContinued,
+    JobEnded,
+    JobSuspended,
+    ResizeDone,
+    Ticked,
+)
 
 #: Later jobs get no forecast.
 JOBS_MOST = 500
@@ -25,28 +33,28 @@ def forecast(queue: QueueMachine, now_ns: int) -> dict[JobId, int]:
     Each job, running or waiting, is expected to take its walltime, and no other job is
     expected to come. If the walltime of a job is a guess, nothing after its end is known.
     A job that waits for one in another domain is expected to start at its turn. Changes of
-    size are done at once. The queue itself does not change.
+    size and suspensions are done at once. The queue itself does not change.
     """
     future = deepcopy(queue)
-    _finish_changes(future, now_ns)
-    ends = {number: end_ns for end_ns, number, _ in future.place.ends}
+    _carry_out(future, now_ns)
+    ends = _ends(future)
     wanted = {job.number for job in future.waiting[:JOBS_MOST]}
     starts: dict[JobId, int] = {}
     wake_ns: int | None = None
     while True:
-        resized = False
+        ordered = False
         for command in future.handle(Ticked(now_ns)):
             if isinstance(command, StartJob | ReserveJob):
                 number, job = command.job.number, command.job
                 starts[number] = now_ns
                 ends[number] = now_ns + future.place.walltime_ns(job)
-            elif isinstance(command, ResizeJob):
-                resized = True
+            elif isinstance(command, ResizeJob | SuspendJob | ContinueJob):
+                ordered = True
             elif isinstance(command, WakeAt):
                 wake_ns = command.at_ns
-        if resized:
-            _finish_changes(future, now_ns)
-            ends.update({number: end_ns for end_ns, number, _ in future.place.ends})
+        if ordered:
+            _carry_out(future, now_ns)
+            ends = _ends(future)
             continue  # starts may wait for the nodes
         times = [*ends.values()]
         if wake_ns is not None and wake_ns > now_ns:
@@ -62,8 +70,22 @@ def forecast(queue: QueueMachine, now_ns: int) -> dict[JobId, int]:
             future.handle(JobEnded(now_ns, number))
 
 
-def _finish_changes(queue: QueueMachine, now_ns: int) -> None:
-    """Ends all open changes of size as they were ordered."""
-    if isinstance(queue.place, Elastic):
-        for number, change in list(queue.place.changes.items()):
-            queue.handle(ResizeDone(now_ns, number, change.after, 0))
+def _ends(queue: QueueMachine) -> dict[JobId, int]:
+    """Returns the expected end of each job that runs, in ns."""
+    if not isinstance(queue.place, Elastic):
+        return {number: end_ns for end_ns, number, _ in queue.place.ends}
+    runs = queue.place.running.items()
+    return {number: run.end_ns for number, run in runs if run.held and run.stop is None}
+
+
+def _carry_out(queue: QueueMachine, now_ns: int) -> None:
+    """Ends all changes of size, suspensions and continuations as they were ordered."""
+    if not isinstance(queue.place, Elastic):
+        return
+    for number, change in list(queue.place.changes.items()):
+        queue.handle(ResizeDone(now_ns, number, change.after, 0))
+    for number, run in list(queue.place.running.items()):
+        if run.stop is not None and run.stop.continues:
+            queue.handle(JobContinued(now_ns, number))
+        elif run.stop is not None and run.stop.since_ns is None:
+            queue.handle(JobSuspended(now_ns, number))

@@ -6,7 +6,7 @@ A job whose user set no limit has none.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 
 from msgspec.structs import replace
 
@@ -61,18 +61,25 @@ class Limits:
 
     def _put(self, entry: Entry, limit_ns: int) -> None:
         entry.limit_ns = limit_ns
-        heappush(self._heap, (limit_ns, entry.job.number))
+        heap = self._heap
+        if len(heap) > 2 * len(self._jobs) + 16:  # most are of jobs that are gone
+            heap[:] = filter(self._holds, heap)
+            heapify(heap)
+        heappush(heap, (limit_ns, entry.job.number))
+
+    def _holds(self, limit: tuple[int, JobId]) -> bool:
+        """Returns whether this is the limit of a job that runs. If not, the job has ended,
+        must end already, is suspended, or has another limit."""
+        limit_ns, number = limit
+        entry = self._jobs.get(number)
+        return entry is not None and entry.state in LIVE and entry.limit_ns == limit_ns
 
     def next_ns(self) -> int | None:
         """Returns the first limit; None if no running job has one."""
         heap = self._heap
-        while heap:
-            limit_ns, number = heap[0]
-            entry = self._jobs.get(number)
-            if entry is not None and entry.state in LIVE and entry.limit_ns == limit_ns:
-                return limit_ns
-            heappop(heap)  # the job ended, must end already, or has another limit
-        return None
+        while heap and not self._holds(heap[0]):
+            heappop(heap)
+        return heap[0][0] if heap else None
 
     def __bool__(self) -> bool:
         return bool(self._heap)

@@ -137,7 +137,7 @@ class QueueMachine:
         """Returns in one line why the open change of a job was ordered."""
         if not isinstance(self.place, Elastic):
             return ""
-        return reason(self.place.open_change(number).causes)
+        return reason(self.place.changes.of(number).causes)
 
     # --- events ---------------------------------------------------------------------------
 
@@ -392,7 +392,7 @@ class QueueMachine:
         commands.append(StartJob(job, nodes, halves, lender))
 
     def _serve(self, exclusive: Exclusive, now_ns: int, commands: list[Command]) -> None:
-        for job, nodes in exclusive.serve(self.planner, now_ns):
+        for job, nodes in exclusive.serve(self.planner, self._rules, now_ns):
             self._start(job, nodes, now_ns, commands)
 
 

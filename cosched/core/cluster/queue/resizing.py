@@ -58,7 +58,7 @@ class Resizing:
         number = entry.job.number
         self._jobs.move(entry, Step.RESIZE_ORDERED, now_ns)
         self._follow(entry)
-        return ResizeJob(number, nodes, self._place.open_change(number).by_ns)
+        return ResizeJob(number, nodes, self._place.changes.of(number).by_ns)
 
     def take(
         self, event: ResizeRefused | ResizeLate | Sensed | BoundsChanged | SizeWanted
@@ -91,7 +91,7 @@ class Resizing:
     def _refused(self, event: ResizeRefused) -> None:
         """Lets a job keep what it had."""
         number = event.number
-        self._place.open_change(number)
+        self._place.changes.of(number)
         entry = self._jobs.step(number, Step.RESIZE_REFUSED, event.now_ns)
         self._place.refuse(number)
         self._follow(entry)
@@ -105,16 +105,17 @@ class Resizing:
 
     def overdue(self, now_ns: int) -> list[Command]:
         """Gives up the changes that should be done by now."""
-        late = self._place.overdue(now_ns)
+        due = self._place.changes.due().items()
+        late = [number for number, by_ns in due if by_ns <= now_ns]
         return [each for number in late for each in self._give_up(number, now_ns)]
 
     def lose(self, nodes: Intervals, now_ns: int) -> list[Command]:
         """Gives up the changes to which lost nodes were to come."""
-        hit = self._place.lose_arriving(nodes)
+        hit = self._place.changes.lose_arriving(nodes)
         return [each for number in hit for each in self._give_up(number, now_ns)]
 
     def _give_up(self, number: JobId, now_ns: int) -> tuple[Command, ...]:
-        change = self._place.open_change(number)
+        change = self._place.changes.of(number)
         if change.given_up or self._place.running[number].ending:
             return ()
         change.given_up = True

@@ -231,6 +231,20 @@ def test_a_reservation_follows_a_held_job_that_starts():
     assert starts(system) == [[5], [5, 0, 12, 15]]
 
 
+def test_look_for_a_mate_s_nodes_keeps_the_reservation_of_another_group():
+    """The second job waits for all four nodes until 10. At 1 the mate of the last one asks:
+    that job starts on free nodes, and the third one does not."""
+    second = [(0, 10, 2, 10), (0, 10, 4, 10), (0, 1000, 2, 1000), (0, 5, 1, 5)]
+    system = System(
+        machines=[2, 4],
+        jobs=[[(1, 5, 1, 5), (10, 10, 1, 10)], second],
+        mates=[{0: 1, 1: 1}, {0: 0, 1: 3}],
+        settings=[YIELD, YIELD],
+        policies=["easy", "easy"],
+    )
+    assert starts(system) == [[1, 10], [0, 10, 20, 1]]
+
+
 def test_yield_cap_hold_over_held_cap_is_not_counted():
     both = CouplingSettings(
         scheme=Scheme.YIELD, release_ns=RELEASE, held_cap=0.0, yield_cap=0

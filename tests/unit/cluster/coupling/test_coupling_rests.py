@@ -1,4 +1,5 @@
-"""Checks that no job rests, or is left out of passes, when it could start."""
+"""Checks that no job rests, or is left out of passes, when it could start, and that none
+promises a start that it cannot have."""
 
 from __future__ import annotations
 
@@ -6,8 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from cosched.core.cluster.coupling.groups import Group
+from cosched.core.cluster.coupling.groups import Group, Timing
 from cosched.core.cluster.coupling.settings import CouplingSettings, Scheme
+from cosched.core.cluster.queue.queue_events import NodesDrained, NodesJoined, Ticked
 from tests.unit.cluster.coupling.coupled_faults import (
     PATIENCE,
     RELEASE,
@@ -99,3 +101,18 @@ def test_an_older_job_that_cannot_hold_does_not_keep_a_younger_one_from_holding(
         submit(world, "a", at, number, sizes[name], group=Group(name, BOTH))
     world.run(1_100)
     assert 2 in world.sites["a"].held
+
+
+def test_job_promises_no_start_on_nodes_that_are_out_of_service():
+    world = world_of_two(nodes=2)
+    site = world.sites["b"]
+    world.at(1, lambda: site.feed(NodesDrained, ((1, 1),)))
+    group = Group("near", BOTH, Timing.WITHIN, delay_ns=200)
+    submit(world, "b", 10, 0, size=2, group=group)
+    submit(world, "a", 20, 0, group=group)
+    world.at(1_000, lambda: site.feed(NodesJoined, ((1, 1),)))
+    world.at(1_000, lambda: site.feed(Ticked))
+    world.run(5_000)
+    for domain in world.sites.values():
+        (began,) = domain.tasks[0].began
+        assert 1_000 <= began <= 1_200

@@ -8,6 +8,7 @@ from random import Random
 import pytest
 from test_resizing_properties import NODES, Agents
 
+from cosched.core.cluster.queue.forecast import forecast
 from cosched.core.cluster.queue.job import Job
 from cosched.core.cluster.queue.machine import QueueMachine
 from cosched.core.cluster.queue.order import FCFS
@@ -105,6 +106,18 @@ def test_first_job_borrows_nodes_and_gives_them_back():
     assert (run.end_ns, run.suspended_ns) == (200 + 41, 41)
     assert played.feed(JobEnded(241, 1)) == []
     assert played.queue.place.free == 4
+
+
+def test_forecast_counts_the_time_of_suspensions():
+    """Job 2 runs for 50 on nodes of job 1, which then ends at 250."""
+    played = lent()
+    played.submit(3, 4, run=150, at=30)
+    assert forecast(played.queue, 40) == {3: 250}
+    ahead = Played(policy_once())
+    ahead.submit(1, 4, run=200)
+    ahead.submit(2, 3, at=10)
+    ahead.submit(3, 4, run=150, at=15)
+    assert forecast(ahead.queue, 15) == {2: 15, 3: 250}
 
 
 def test_longest_running_suitable_job_is_suspended():

@@ -155,6 +155,17 @@ def test_nodes_join_and_leave_service():
     assert starts(queue) == {1: [4]}
 
 
+@pytest.mark.parametrize("policy", ["fcfs", "easy", "largest"])
+def test_job_of_more_nodes_than_are_in_service_stops_no_other(policy):
+    queue = make(cpus=4, nodes=((0, 2),), policy=policy)
+    queue.handle(NodesDrained(0, ((2, 2),)))
+    submit(queue, 1, nodes=3, each=4)
+    submit(queue, 2, each=4)
+    assert starts(queue) == {2: [0]}
+    queue.handle(NodesJoined(1, ((2, 2),)))
+    assert starts(queue, 1) == {1: [0, 1, 2]}
+
+
 def test_fewer_jobs_may_share_from_now_on():
     queue = make(cpus=2, jobs=2)
     submit(queue, 1, 2, shares=True)

@@ -22,8 +22,10 @@ from cosched.core.cluster.queue.queue_events import (
     NodesDrained,
     NodesJoined,
     NodesLost,
+    RulesChanged,
     Ticked,
 )
+from cosched.core.cluster.queue.rules import PassRules
 from cosched.core.errors import CoschedError
 
 NODES = ((0, 3),)
@@ -206,6 +208,28 @@ def test_stream_of_one_kind_does_not_starve_the_other(policy, alone):
         domain.tick()
         domain.advance(domain.now + 3)
     assert domain.starts[10][0] <= 30 + 10 * 5
+
+
+@pytest.mark.parametrize(
+    ("rules", "starts"),
+    [
+        (PassRules(), {1: 10, 3: 20}),
+        (PassRules(left_out={1}), {3: 10}),
+        (PassRules(last={1}), {1: 20, 3: 10}),
+        (PassRules(first=(2,)), {2: 10, 3: 20}),
+    ],
+)
+def test_exclusive_job_waits_for_no_job_that_a_pass_skips(rules, starts):
+    domain = Domain(policy="fcfs")
+    for number in (-1, 0):  # they fill both places of each node
+        domain.submit(number, 4)
+    domain.tick()
+    for number in (3, 2) if rules.first else (1, 3):
+        domain.submit(number, 4, alone=number == 3)
+    domain.handle(RulesChanged(0, rules))
+    domain.advance(100)
+    started = domain.started()
+    assert {number: started[number] for number in started if number > 0} == starts
 
 
 _jobs = st.lists(

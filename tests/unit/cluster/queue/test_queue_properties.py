@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import pickle
 
 import pytest
 from hypothesis import given, settings
@@ -245,3 +246,21 @@ def test_a_job_that_outlives_its_walltime_moves_reservations():
         StartJob(Job(1, 4, 10, 0), ((0, 3),)),
         WakeAt(None),
     )
+
+
+@pytest.mark.parametrize("policy", sorted(POLICIES))
+def test_state_does_not_grow_with_jobs_that_end_early(policy):
+    """Jobs end long before their limits; as many wait all the time. The first runs on."""
+    queue = QueueMachine(Ledger(((0, 3),)), POLICIES[policy], grace_ns=10)
+    now, numbers, running, sizes = 0, itertools.count(), [], []
+    for _ in range(1200):
+        for number in itertools.islice(numbers, 30 - len(queue.waiting)):
+            size, walltime = 1 + number % 3, 10**6 + 17 * (number % 60)
+            queue.handle(JobSubmitted(now, Job(number, size, walltime, now)))
+        for command in queue.handle(Ticked(now)):
+            if isinstance(command, StartJob):
+                running.append(command.job.number)
+        now += 20
+        queue.handle(JobEnded(now, running.pop()))
+        sizes.append(len(pickle.dumps(queue)))
+    assert max(sizes[900:]) < 1.03 * max(sizes[600:900])

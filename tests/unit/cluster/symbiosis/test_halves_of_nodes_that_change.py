@@ -170,6 +170,16 @@ def test_large_job_is_not_passed_over_for_ever(policy):
     assert forecast(queue, 0)[2] == 10
 
 
+@pytest.mark.parametrize("policy", ["fcfs", "easy", "largest"])
+def test_job_of_more_nodes_than_are_in_service_stops_no_other(policy):
+    queue = machine(3, policy=policy)
+    queue.handle(NodesDrained(0, ((2, 2),)))
+    submit(queue, sharing(1, 3, nodes=3), sharing(2, 1))
+    assert started(queue) == {2: ([0], [0])}
+    queue.handle(NodesJoined(1, ((2, 2),)))
+    assert 1 in started(queue, 1)
+
+
 def test_forecast_leaves_the_halves_as_they_are():
     queue = machine(1)
     submit(queue, sharing(1, 1), alone(2, 1), sharing(3, 1))

@@ -87,12 +87,20 @@ class Halves(OnBoard[Board]):
                 "share, and have no mates"
             )
         nodes = self._most_nodes
-        if job.size < 1 or self._place(job, Board(nodes)) is None:
+        if job.size < 1 or not self._fits_on(nodes, job):
             halves = job.shares and not self.is_too_large(job, Board(nodes))
             wanted = f"{job.size} halves of nodes" if halves else f"{job.whole} nodes"
             raise CoschedError(
                 f"job {job.number} wants {wanted}; the machine has {nodes} nodes"
             )
+
+    def fits_alone(self, job: Job) -> bool:
+        assert isinstance(job, SharingJob)
+        return self._fits_on(self.board.in_service, job)
+
+    def _fits_on(self, nodes: int, job: SharingJob) -> bool:
+        """Returns whether a job fits on a number of nodes without other jobs."""
+        return self._place(job, Board(nodes)) is not None
 
     def limit(self, share_up_to: float) -> None:
         self.share_up_to = share_up_to

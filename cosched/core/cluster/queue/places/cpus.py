@@ -62,6 +62,10 @@ class Cpus(OnBoard[CpuBoard]):
         if job.cpus < 1:
             raise CoschedError(f"job {job.number} wants {job.cpus} CPUs of a node")
 
+    def fits_alone(self, job: Job) -> bool:
+        assert isinstance(job, CpuJob)
+        return job.nodes <= self.board.in_service
+
     # --- spots ----------------------------------------------------------------------------
 
     def _fit(self, job: Job, board: CpuBoard) -> Spot | None:

@@ -19,8 +19,6 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Sequence
 
-from msgspec import Struct
-
 from cosched.core.cluster.queue.job import Job, JobId
 from cosched.core.cluster.queue.nodes import (
     Intervals,
@@ -32,25 +30,11 @@ from cosched.core.cluster.queue.nodes import (
 )
 from cosched.core.cluster.queue.places.growths import Growths, last_nodes
 from cosched.core.cluster.queue.places.ledger import Ledger
+from cosched.core.cluster.queue.places.open_changes import Change, OpenChanges
 from cosched.core.cluster.queue.places.place import Freed, Row, Spot
-from cosched.core.cluster.queue.sizes.causes import Cause
 from cosched.core.cluster.queue.sizes.malleable_job import least_nodes
 from cosched.core.cluster.queue.sizes.resizable_run import ResizableRun, Stop
 from cosched.core.errors import CoschedError
-
-
-class Change(Struct):
-    """An open change of a job's nodes."""
-
-    before: Intervals  #: the job's nodes at the time of the order
-    after: Intervals  #: the ordered nodes
-    leaving: Intervals  #: nodes of ``before`` that the job is to give
-    arriving: Intervals  #: nodes that the job is to get
-    #: The plan does without it from then on, ns; None: it may take for ever.
-    by_ns: int | None = None
-    given_up: bool = False  #: the plan does without it
-    lost: Intervals = ()  #: arriving nodes that do not answer any more
-    causes: tuple[Cause, ...] = ()  #: why it was ordered
 
 
 class Elastic(Ledger):
@@ -66,7 +50,7 @@ class Elastic(Ledger):
     def __init__(self, nodes: Intervals) -> None:
         super().__init__(nodes)
         self.running: dict[JobId, ResizableRun] = {}
-        self.changes: dict[JobId, Change] = {}
+        self.changes = OpenChanges(self.running)
         self.loans: dict[JobId, Intervals] = {}
         self._growths = Growths()
         self._unwanted: Intervals = ()  # withdrawn from a job that had them
@@ -78,11 +62,7 @@ class Elastic(Ledger):
     @property
     def coming(self) -> int:
         """Returns the number of nodes that open changes will free."""
-        return sum(
-            count(common(change.leaving, self._service))
-            for change in self.changes.values()
-            if change.leaving and not change.given_up
-        )
+        return self.changes.coming(self._service)
 
     def check(self, job: Job) -> None:
         if job.waits_for_mates:
@@ -95,6 +75,9 @@ class Elastic(Ledger):
                 f"job {job.number} wants {least} to {job.size} nodes; want at least "
                 f"1, the minimum first, and at most the machine's {self.total}"
             )
+
+    def fits_alone(self, job: Job) -> bool:
+        return least_nodes(job) <= self.capacity
 
     def walltime_ns(self, job: Job) -> int:
         run = self.running[job.number]
@@ -140,17 +123,10 @@ class Elastic(Ledger):
         borrowed = self.loans.get(number)
         return self._held[number][2] if borrowed is None else borrowed
 
-    def open_change(self, number: JobId) -> Change:
-        """Returns the open change of a job. Raises CoschedError if it has none."""
-        try:
-            return self.changes[number]
-        except KeyError:
-            raise CoschedError(f"job {number}: no change of its size is open") from None
-
     def check_done(self, number: JobId, nodes: Intervals) -> Change:
         """Returns the open change of a job. Raises CoschedError if none can have led to
         these nodes."""
-        change = self.open_change(number)
+        change = self.changes.of(number)
         if nodes == change.after:
             return change
         run, size = self.running[number], count(nodes)
@@ -192,16 +168,6 @@ class Elastic(Ledger):
         change = self.changes.pop(number)
         self.running[number].refuse()
         self._keep(number, change.before, change.arriving)
-
-    def overdue(self, now_ns: int) -> list[JobId]:
-        """Returns the jobs whose changes are late, and that the plan still counts on."""
-        return [
-            number
-            for number, change in self.changes.items()
-            if change.by_ns is not None
-            and change.by_ns <= now_ns
-            and not (change.given_up or self.running[number].ending)
-        ]
 
     def _keep(self, number: JobId, nodes: Intervals, freed: Intervals) -> int:
         """Frees some nodes of a job, which keeps the others; returns how many jobs can
@@ -398,13 +364,3 @@ class Elastic(Ledger):
     def admit(self, nodes: Intervals) -> None:
         super().admit(nodes)
         self._unwanted = without(self._unwanted, nodes)
-
-    def lose_arriving(self, nodes: Intervals) -> list[JobId]:
-        """Notes lost nodes; returns the jobs to which some of them were to come."""
-        hit = []
-        for number, change in self.changes.items():
-            lost = common(change.arriving, nodes)
-            if lost:
-                change.lost = union(change.lost, lost)
-                hit.append(number)
-        return hit

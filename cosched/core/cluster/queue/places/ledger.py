@@ -84,11 +84,11 @@ class Ledger(Place):
         self._shadow_ns, self._extra = self._shadow(job.size)
         return self._shadow_ns
 
-    def expected_ns(self, size: int, now_ns: int) -> int:
+    def expected_ns(self, size: int, now_ns: int) -> int | None:
         if self._pool.fits(size):
             return now_ns
         self.extend(now_ns)
-        return self._shadow(size)[0]
+        return self._shadow(size)[0] if size <= self.capacity else None
 
     def _shadow(self, size: int) -> tuple[int, int]:
         """Returns when a job of this size is expected to have nodes, and the extra nodes

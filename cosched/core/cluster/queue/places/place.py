@@ -71,6 +71,11 @@ class Place(ABC):
         """Returns whether a job needs nodes that other jobs could otherwise share."""
         return False
 
+    def fits_alone(self, job: Job) -> bool:
+        """Returns whether a job has a spot in service once no other job has nodes. If not,
+        it waits until nodes return, and others pass it."""
+        return job.size <= self.capacity
+
     # --- spots ----------------------------------------------------------------------------
 
     @abstractmethod
@@ -95,9 +100,9 @@ class Place(ABC):
     def unblock(self) -> None:  # noqa: B027  (need not do more)
         """Ends the effect of ``block``."""
 
-    def expected_ns(self, size: int, now_ns: int) -> int:
+    def expected_ns(self, size: int, now_ns: int) -> int | None:
         """Returns the time when ``size`` nodes are expected to be free if no job starts;
-        jobs that are late are expected to take some time more."""
+        None: fewer are in service. Late jobs are expected to take some time more."""
         raise CoschedError("such nodes do not combine with mates in other domains")
 
     @property

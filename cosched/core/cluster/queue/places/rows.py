@@ -159,8 +159,9 @@ class Rows(Place):
     def unblock(self) -> None:
         self._blocked.clear()
 
-    def expected_ns(self, size: int, now_ns: int) -> int:
-        return min(row.expected_ns(size, now_ns) for row in self.open)
+    def expected_ns(self, size: int, now_ns: int) -> int | None:
+        times = [row.expected_ns(size, now_ns) for row in self.open]
+        return min((at_ns for at_ns in times if at_ns is not None), default=None)
 
     def soonest_alone(self, size: int, now_ns: int) -> tuple[Intervals, bool]:
         """Returns the nodes in service that become free soonest, and whether all of them

@@ -15,7 +15,7 @@ too late for a reservation.
 
 A heap holds the next reservations, because queues of saturated machines have thousands of
 jobs. A pass then reads only the jobs that start. A heap entry is out of date, and ignored,
-if its job was moved up.
+if its job was moved up. Such entries are dropped once they are most of the heap.
 
 Invariants after every pass: no reservation is in the past. The profile is the free nodes
 minus the reservations, plus the expected ends of running jobs. It is never negative.
@@ -31,7 +31,7 @@ early end.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 
 from cosched.core.cluster.queue.job import Job, JobId
 from cosched.core.cluster.queue.order import Order
@@ -145,6 +145,9 @@ class Conservative(Planner):
 
     def _drop_outdated(self) -> None:
         due = self._due
+        if len(due) > 2 * len(self._planned) + 16:
+            due[:] = filter(self._is_current, due)
+            heapify(due)
         while due and not self._is_current(due[0]):
             heappop(due)
 
@@ -215,7 +218,7 @@ class Conservative(Planner):
 
     def _reserve(self, jobs: Sequence[Job]) -> None:
         for job in jobs:
-            if job.size > self._place.capacity:  # until nodes return to service
+            if not self._place.fits_alone(job):  # until nodes return to service
                 self._planned.pop(job.number, None)
                 continue
             start_ns, row = min(

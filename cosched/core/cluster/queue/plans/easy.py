@@ -16,14 +16,19 @@ reservation is only as good as the walltimes of the running jobs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from itertools import islice
+from typing import TypeAlias, TypeVar
 
 from cosched.core.cluster.queue.job import Job, JobId
 from cosched.core.cluster.queue.order import Order
-from cosched.core.cluster.queue.places.place import Place
+from cosched.core.cluster.queue.places.place import Place, Spot
 from cosched.core.cluster.queue.plans.planner import Offers, Planner
 from cosched.core.cluster.queue.rules import NO_RULES, PassRules
+
+_Result = TypeVar("_Result")
+#: A part of a pass: yields jobs with their spots, and returns a result.
+_Pass: TypeAlias = "Generator[tuple[Job, Spot], None, _Result]"
 
 
 class Easy(Planner):
@@ -52,36 +57,45 @@ class Easy(Planner):
         self._turned_down = 0
 
     def ready(self, now_ns: int, rules: PassRules = NO_RULES) -> Offers:
-        place, counts = self._place, self.counts
+        place, counts, queue = self._place, self.counts, self.waiting.jobs
         counts.overruns += place.extend(now_ns)
-        whole = place.takes_all
-        ruled = rules is not NO_RULES and bool(rules)
+        whole, ruled = place.takes_all, bool(rules)
         if ruled or not whole or place.moved != self._moved:
             self._moved = place.moved
             self._turned_down = 0
-        queue = self.waiting.jobs
-        ranked: Sequence[Job]
-        positions: list[int] = []
         if self._turned_down:
             counts.passes_over_newcomers += 1
-            ranked, first = queue, self._turned_down
+            ranked: Sequence[Job] = queue
+            in_order, first = 0, self._turned_down
         else:
             counts.passes += 1
-            ranked, first = self._feasible(now_ns), 0
-            if ruled:
-                ranked = rules.apply(ranked)
-            self.reservation = None
-            for job in ranked:
-                spot = place.find(job)
-                if spot is None:
-                    self.reservation = job, place.keep_for(job)
-                    break
-                first += 1
-                yield job, spot
-                positions.append(first - 1)
-            counts.started_in_order += len(positions)
-            first += 1  # skips the reserved job
-        in_order = len(positions)
+            ranked = rules.apply(self._feasible(now_ns))
+            in_order = yield from self._start_in_order(ranked)
+            first = in_order + 1  # behind the reserved job
+        later = yield from self._backfill(ranked, first, now_ns)
+        counts.started_in_order += in_order
+        counts.backfilled += len(later)
+        if in_order or later:
+            self.waiting.drop(ranked, [*range(in_order), *later])
+        if self._order.by_arrival and not ruled and whole:
+            self._turned_down = len(queue)
+
+    def _start_in_order(self, ranked: Sequence[Job]) -> _Pass[int]:
+        """Yields the first jobs, as long as they fit, and reserves a spot for the next one.
+        Returns how many it has yielded."""
+        self.reservation = None
+        for started, job in enumerate(ranked):
+            spot = self._place.find(job)
+            if spot is None:
+                self.reservation = job, self._place.keep_for(job)
+                return started
+            yield job, spot
+        return len(ranked)
+
+    def _backfill(self, ranked: Sequence[Job], first: int, now_ns: int) -> _Pass[list[int]]:
+        """Yields jobs from the place ``first`` on that do not delay the reserved one.
+        Returns their places."""
+        place, started = self._place, list[int]()
         shadow_ns, free = self.reservation[1] if self.reservation else 0, place.free
         for position, job in enumerate(islice(ranked, first, None) if free else (), first):
             if job.size > free:
@@ -92,18 +106,14 @@ class Easy(Planner):
             if now_ns + job.walltime_ns > shadow_ns:
                 spot = place.beside(job, spot)
                 if spot is None:
-                    counts.would_delay += 1
+                    self.counts.would_delay += 1
                     continue
             yield job, spot
-            positions.append(position)
+            started.append(position)
             free = place.free
             if not free:
                 break
-        counts.backfilled += len(positions) - in_order
-        if positions:
-            self.waiting.drop(ranked, positions)
-        if self._order.by_arrival and not ruled and whole:
-            self._turned_down = len(queue)
+        return started
 
     def _feasible(self, now_ns: int) -> Sequence[Job]:
         """Returns the queue in its order, without jobs that are too large until nodes
@@ -111,4 +121,4 @@ class Easy(Planner):
         place, ranked = self._place, self._order.rank(self.waiting.jobs, now_ns)
         if place.takes_all:
             return ranked
-        return [job for job in ranked if job.size <= place.capacity]
+        return list(filter(place.fits_alone, ranked))

@@ -259,10 +259,10 @@ class Malleable(Planner):
     def _first(self) -> Job | None:
         """Returns the first waiting job. One that needs more nodes than are in service is
         passed over."""
-        jobs, capacity = self.waiting.jobs, self.elastic.capacity
-        if not jobs or self._whole:
+        jobs = self.waiting.jobs
+        if self._whole:
             return jobs[0] if jobs else None
-        return next((job for job in jobs if least_nodes(job) <= capacity), None)
+        return next(filter(self.elastic.fits_alone, jobs), None)
 
     def _start_fitting(self, now_ns: int) -> None:
         """Starts jobs from the head of the queue while the free nodes suffice."""
@@ -349,11 +349,7 @@ class Malleable(Planner):
 
     def _next_ns(self) -> int | None:
         """Returns when the next change is late, or when a job may change again."""
-        if not self.elastic.changes:
-            return self.exchange.again_ns
-        times = [self.exchange.again_ns] if self.exchange.again_ns is not None else []
-        for number, change in self.elastic.changes.items():
-            counted = not (change.given_up or self.running[number].ending)
-            if change.by_ns is not None and counted:
-                times.append(change.by_ns)
+        times = list(self.elastic.changes.due().values())
+        if self.exchange.again_ns is not None:
+            times.append(self.exchange.again_ns)
         return min(times, default=None)

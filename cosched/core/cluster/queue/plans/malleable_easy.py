@@ -129,7 +129,7 @@ class MalleableEasy(Malleable):
         if changes:
             slack_ns = begin_ns + self._change_ns + (WISH_PAUSE_NS if run.wished else 0)
         elif run.before is not None:
-            change = self.elastic.open_change(run.job.number)
+            change = self.elastic.changes.of(run.job.number)
             slack_ns = max(change.by_ns or now_ns, now_ns)
         if changes or run.before is not None:
             end_ns += self._change_ns

@@ -99,11 +99,9 @@ class InOrder(Planner):
         ranked = rules.apply(self._order.rank(self.waiting.jobs, now_ns))
         positions: list[int] = []
         for position, job in enumerate(ranked):
-            if job.size > place.capacity:
-                continue  # it waits until nodes return to service
             spot = place.find(job)
             if spot is None:
-                if place.block(job):
+                if place.fits_alone(job) and place.block(job):
                     break
                 continue
             yield job, spot
