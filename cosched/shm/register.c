@@ -76,6 +76,8 @@ static int receive_welcome(int fd, struct cosched_welcome *welcome, int fds[2],
             size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
             memcpy(fds, CMSG_DATA(c), (count > 2 ? 2 : count) * sizeof(int));
         }
+    if (got == 0)
+        return -ECONNRESET; /* the daemon has ended */
     if ((size_t)got != sizeof *welcome)
         return -EPROTO;
     return 0;
@@ -109,6 +111,8 @@ static int receive_final_welcome(int fd, struct exchange *exchange,
     int waits = 0, reported = 0;
     for (;;) {
         int error = receive_welcome(fd, welcome, exchange->fds, deadline);
+        if (error != 0 && waits)
+            exchange->presence = COSCHED_LEFT;
         if (error != 0 || !waits_for_memory(exchange))
             return error;
         welcome->reason[sizeof welcome->reason - 1] = '\0';

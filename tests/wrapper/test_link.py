@@ -182,9 +182,30 @@ def test_late_registration_survives_ticking_timer(silent):
     assert said == f"{-errno.EPERM} not today\n"
 
 
-def say_hello(call: str, path, limit_ms: int) -> int:
+@contextmanager
+def asking_to_wait(listener, times: int = 1, *, stays: bool):
+    """Answers a registration by requests to wait. ``stays``: until the task has gone."""
+    answer = ffi.new("struct cosched_welcome *")
+    answer.magic, answer.abi = lib.COSCHED_HELLO_MAGIC, lib.COSCHED_ABI
+    answer.error = -errno.EINPROGRESS
+
+    def serve() -> None:
+        with listener.accept()[0] as task:
+            assert task.recv(4096)
+            for _ in range(times):
+                task.sendall(bytes(ffi.buffer(answer)))
+            if stays:
+                task.recv(1)
+
+    server = threading.Thread(target=serve)
+    server.start()
+    yield
+    server.join()
+
+
+def say_hello(call: str, path, limit_ms: int, link=None) -> int:
     """Returns the result of cosched_attach or cosched_announce."""
-    link, reason = ffi.new("struct cosched_link *"), ffi.new("char[128]")
+    link, reason = link or ffi.new("struct cosched_link *"), ffi.new("char[128]")
     name, part = ffi.new("char[]", b"j"), ffi.new("struct cosched_registration *")
     part.job, part.world = name, 1
     if call == "attach":
@@ -216,20 +237,18 @@ def test_timeout_covers_connecting_and_answer(silent, call):
 
 def test_launched_process_does_not_wait_for_memory(silent):
     path, listener = silent
-    answer = ffi.new("struct cosched_welcome *")
-    answer.magic, answer.abi = lib.COSCHED_HELLO_MAGIC, lib.COSCHED_ABI
-    answer.error = -errno.EINPROGRESS
+    with asking_to_wait(listener, stays=True):
+        assert say_hello("announce", path, 2000) == -errno.EINPROGRESS
 
-    def serve() -> None:
-        with listener.accept()[0] as task:
-            assert task.recv(4096)
-            task.sendall(bytes(ffi.buffer(answer)))
-            task.recv(1)  # until it has gone
 
-    server = threading.Thread(target=serve)
-    server.start()
-    assert say_hello("announce", path, 2000) == -errno.EINPROGRESS
-    server.join()
+@pytest.mark.parametrize(("times", "presence"), [(0, "NO_DAEMON"), (1, "LEFT")])
+def test_daemon_that_ends_during_a_registration_has_gone(silent, times, presence):
+    """It ends at once, or while the task waits for memory."""
+    path, listener = silent
+    link = ffi.new("struct cosched_link *")
+    with asking_to_wait(listener, times, stays=False):
+        assert say_hello("attach", path, 2000, link) == -errno.ECONNRESET
+    assert link.presence == getattr(lib, f"COSCHED_{presence}")
 
 
 def report_launcher(path):
