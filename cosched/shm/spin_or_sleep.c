@@ -110,10 +110,14 @@ static int leave_cpu(struct cosched_link *link, struct cosched_wait *wait) {
 static int spin_then_nap(struct cosched_link *link, uint64_t spin_ns,
                          const struct cosched_wait *wait) {
     const struct timespec nap = {.tv_nsec = POLICY_NAP_NS};
+    const int error = errno; /* the program's */
     if (spin_ns != 0 && (wait->since_ns == 0 ||
                          cosched_clock_ns(CLOCK_MONOTONIC) - wait->since_ns < spin_ns))
         return 0;
-    clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, NULL);
+    /* The bare call is no point at which the thread can be cancelled: the library may hold its
+     * locks. */
+    (void)syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, &nap, NULL);
+    errno = error;
     cosched_task_count(&link->counters->naps, 1);
     return 1;
 }
