@@ -11,17 +11,15 @@
 
 #include "cosched/clock.h"
 
-static uint64_t monotonic_ns(void) { return cosched_clock_ns(CLOCK_MONOTONIC); }
-
 static uint64_t deadline_in(int timeout_ms) {
-    return monotonic_ns() + (uint64_t)timeout_ms * UINT64_C(1000000);
+    return cosched_clock_ns(CLOCK_MONOTONIC) + (uint64_t)timeout_ms * UINT64_C(1000000);
 }
 
 /* Returns whether there is time for another socket call after a signal, and limits the next call
  * to that time by `option`. Without this, a program whose timer ticks faster than the daemon
  * answers would wait for the whole timeout after each tick. */
 static int has_time_left(int fd, int option, uint64_t deadline) {
-    uint64_t now = monotonic_ns();
+    uint64_t now = cosched_clock_ns(CLOCK_MONOTONIC);
     uint64_t left_us = now < deadline ? (deadline - now) / 1000 + 1 : 0;
     struct timeval limit = {.tv_sec = (time_t)(left_us / 1000000),
                             .tv_usec = (suseconds_t)(left_us % 1000000)};
