@@ -21,7 +21,7 @@ from cosched.node.records.log_file import join_log
 from cosched.node.timer.guardian import Guardian
 from cosched.node.timer.spare import scheduler_above, start_spare
 from cosched.node.timer.timer import STDIN, TimerDaemon
-from cosched.rundir.lock import DaemonLock, hold_daemon
+from cosched.rundir.lock import DaemonLock, hold_daemon, locked
 from cosched.rundir.paths import NodePaths
 from cosched.service.loop import hold_back
 from cosched.shm.objects import path_of
@@ -94,9 +94,10 @@ def restore_alone(options: argparse.Namespace, paths: NodePaths, above: int) -> 
 
     It does nothing if the node's shared memory was removed: no daemon left jobs then."""
     while path_of(paths.node_region).exists():
-        with timer_locked(paths) as lock:
-            if lock is not None:
-                join_log(paths.log, "timer")
+        with locked(paths.timer_lock) as mine:
+            if mine:
+                with contextlib.suppress(FileNotFoundError):  # the directory was removed
+                    join_log(paths.log, "timer")
                 raise_daemon_priority()
                 survive_torn_regions()
                 logging.warning("both daemons died: back to the kernel's shares")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import runpy
 import sys
+from types import ModuleType
 
 import mpi4py
 
@@ -28,7 +29,10 @@ def main(arguments: list[str]) -> None:
         runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
     elif arguments[0] == "-c":
         sys.argv, sys.path[0] = ["-c", *arguments[2:]], ""
-        exec(arguments[1], {"__name__": "__main__"})
+        # pickle looks for the functions of the program in this module.
+        program = sys.modules["__main__"] = ModuleType("__main__")
+        # The future statement of this file does not hold for the program.
+        exec(compile(arguments[1], "<string>", "exec", dont_inherit=True), vars(program))
     else:
         sys.argv, sys.path[0] = arguments, os.path.dirname(arguments[0])
         runpy.run_path(arguments[0], run_name="__main__")

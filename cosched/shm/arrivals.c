@@ -79,7 +79,7 @@ static int move_up(int descriptor) {
     int moved = fcntl(descriptor, F_DUPFD_CLOEXEC, LOWEST_DESCRIPTOR);
     if (moved < 0)
         return descriptor;
-    close(descriptor);
+    (void)syscall(SYS_close, descriptor);
     return moved;
 }
 
@@ -97,9 +97,9 @@ static int open_epoll(struct cosched_arrivals *arrivals) {
         error = -errno;
     if (error != 0) {
         if (epoll >= 0)
-            close(epoll);
+            (void)syscall(SYS_close, epoll);
         if (proof >= 0)
-            close(proof);
+            (void)syscall(SYS_close, proof);
         arrivals->epoll = -1;
         return error;
     }

@@ -2,21 +2,13 @@
 #include "cosched/daemon.h"
 
 #include <errno.h>
-#include <limits.h>
-#include <linux/futex.h>
 #include <stddef.h>
-#include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "cosched/clock.h"
+#include "cosched/futex.h"
 #include "cosched/ring.h"
-
-static uint64_t monotonic_ns(void) { return cosched_clock_ns(CLOCK_MONOTONIC); }
-
-static void futex_wake_all(uint32_t *word) {
-    (void)syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
-}
 
 void cosched_header_publish(struct cosched_header *header, uint32_t kind, uint64_t bytes) {
     header->magic = COSCHED_REGION_MAGIC;
@@ -37,16 +29,12 @@ int cosched_header_check(const struct cosched_header *header, uint32_t kind, uin
 }
 
 void cosched_beat(struct cosched_heartbeat *heartbeat) {
-    __atomic_store_n(&heartbeat->beat_ns, monotonic_ns(), __ATOMIC_RELEASE);
+    __atomic_store_n(&heartbeat->beat_ns, cosched_clock_ns(CLOCK_MONOTONIC), __ATOMIC_RELEASE);
 }
 
 void cosched_status_publish(struct cosched_status *status, uint64_t epoch, int scheduled) {
-    uint32_t *futex = (uint32_t *)&status->word;
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-    futex++;
-#endif
     __atomic_store_n(&status->word, (epoch << 1) | (scheduled ? 1u : 0u), __ATOMIC_RELEASE);
-    futex_wake_all(futex);
+    cosched_futex_wake(&status->word);
 }
 
 void cosched_status_contend(struct cosched_status *status, int contended) {

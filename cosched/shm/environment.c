@@ -198,12 +198,12 @@ static uint32_t read_limits(struct cosched_environment *environment) {
     return limits;
 }
 
-static const char *read_node(void) {
-    static struct utsname host;
-    const char *node = value_of("COSCHED_NODE");
-    if (node != NULL)
-        return node;
-    return uname(&host) == 0 ? host.nodename : "localhost";
+static void read_node(char node[COSCHED_NODE_BYTES]) {
+    struct utsname host;
+    const char *name = value_of("COSCHED_NODE");
+    if (name == NULL)
+        name = uname(&host) == 0 ? host.nodename : "localhost";
+    snprintf(node, COSCHED_NODE_BYTES, "%s", name);
 }
 
 void cosched_environment_read(struct cosched_environment *environment) {
@@ -226,7 +226,7 @@ void cosched_environment_read(struct cosched_environment *environment) {
     environment->task.limited_by = read_limits(environment);
     environment->requirement = read_require(environment);
     environment->shimmed = read_join(environment);
-    environment->node = read_node();
+    read_node(environment->node);
     if (run_dir == NULL) {
         cosched_rundir_find(found, environment->node);
         run_dir = found;

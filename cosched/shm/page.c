@@ -2,28 +2,16 @@
 #include "cosched/page.h"
 
 #include <errno.h>
-#include <limits.h>
-#include <linux/futex.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "cosched/clock.h"
+#include "cosched/futex.h"
 
 enum { PHASE_BITS = 2, PHASE_MASK = 3 };
 
 /* An agent on the same machine answers within some microseconds if it runs; then no sleep is
  * worth its price. */
 enum { SPINS = 200 };
-
-static uint32_t *futex_of(const struct cosched_page *page) {
-    uint32_t *low = (uint32_t *)(uintptr_t)&page->word.word;
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-    low++;
-#endif
-    return low;
-}
 
 static uint64_t load_word(const struct cosched_page *page) {
     return __atomic_load_n(&page->word.word, __ATOMIC_ACQUIRE);
@@ -60,7 +48,7 @@ int cosched_page_give_order(struct cosched_page *page, uint64_t generation, cons
 void cosched_page_store_word(struct cosched_page *page, uint64_t boundary, uint32_t phase) {
     __atomic_store_n(&page->word.word, (boundary << PHASE_BITS) | phase, __ATOMIC_RELEASE);
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    (void)syscall(SYS_futex, futex_of(page), FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+    cosched_futex_wake(&page->word.word);
 }
 
 /* A rank that came to the boundary and has not acknowledged may have loaded the word before. */
@@ -166,7 +154,7 @@ int cosched_page_wait(struct cosched_page *page, uint32_t index, uint64_t step,
     for (int i = 0; i < SPINS && turn_of(word, step) == COSCHED_PAGE_WAIT; i++)
         word = load_word(page);
     if (turn_of(word, step) == COSCHED_PAGE_WAIT) {
-        (void)syscall(SYS_futex, futex_of(page), FUTEX_WAIT, (uint32_t)word, &timeout, NULL, 0);
+        cosched_futex_wait(&page->word.word, word, &timeout);
         word = load_word(page);
     }
     return turn_of(word, step);

@@ -7,21 +7,23 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cosched/clock.h"
 
-static uint64_t monotonic_ns(void) { return cosched_clock_ns(CLOCK_MONOTONIC); }
+/* The time between two looks for another daemon. */
+#define NEXT_DAEMON_STEP_NS 50000000
 
 static uint64_t deadline_in(int timeout_ms) {
-    return monotonic_ns() + (uint64_t)timeout_ms * UINT64_C(1000000);
+    return cosched_clock_ns(CLOCK_MONOTONIC) + (uint64_t)timeout_ms * UINT64_C(1000000);
 }
 
 /* Returns whether there is time for another socket call after a signal, and limits the next call
  * to that time by `option`. Without this, a program whose timer ticks faster than the daemon
  * answers would wait for the whole timeout after each tick. */
 static int has_time_left(int fd, int option, uint64_t deadline) {
-    uint64_t now = monotonic_ns();
+    uint64_t now = cosched_clock_ns(CLOCK_MONOTONIC);
     uint64_t left_us = now < deadline ? (deadline - now) / 1000 + 1 : 0;
     struct timeval limit = {.tv_sec = (time_t)(left_us / 1000000),
                             .tv_usec = (suseconds_t)(left_us % 1000000)};
@@ -76,6 +78,8 @@ static int receive_welcome(int fd, struct cosched_welcome *welcome, int fds[2],
             size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
             memcpy(fds, CMSG_DATA(c), (count > 2 ? 2 : count) * sizeof(int));
         }
+    if (got == 0)
+        return -ECONNRESET; /* the daemon has ended */
     if ((size_t)got != sizeof *welcome)
         return -EPROTO;
     return 0;
@@ -93,6 +97,7 @@ struct exchange {
     int fds[2];
     char *reason;
     uint32_t presence; /* enum cosched_presence */
+    int waits;         /* 1: the daemon has asked the task to wait */
 };
 
 /* Only a task waits for memory: a process that has just started goes on at once. */
@@ -106,16 +111,18 @@ static int receive_final_welcome(int fd, struct exchange *exchange,
                                  const struct cosched_registration *task, uint64_t deadline,
                                  int timeout_ms) {
     struct cosched_welcome *welcome = &exchange->welcome;
-    int waits = 0, reported = 0;
+    int reported = 0;
     for (;;) {
         int error = receive_welcome(fd, welcome, exchange->fds, deadline);
+        if (error != 0 && exchange->waits)
+            exchange->presence = COSCHED_LEFT;
         if (error != 0 || !waits_for_memory(exchange))
             return error;
         welcome->reason[sizeof welcome->reason - 1] = '\0';
         if (task->on_memory_wait != NULL &&
-            (!waits || (!reported && welcome->reason[0] != '\0')))
+            (!exchange->waits || (!reported && welcome->reason[0] != '\0')))
             task->on_memory_wait(welcome->reason);
-        waits = 1;
+        exchange->waits = 1;
         reported |= welcome->reason[0] != '\0';
         deadline = deadline_in(timeout_ms);
     }
@@ -193,12 +200,29 @@ static int call_daemon(struct exchange *exchange, const char *socket_path,
     return error;
 }
 
+/* A task that waits for memory registers with the next daemon, if one comes within timeout_ms. */
+static int call_next_daemon(struct exchange *exchange, const char *socket_path,
+                            const struct cosched_registration *task, int timeout_ms) {
+    const struct timespec step = {.tv_nsec = NEXT_DAEMON_STEP_NS};
+    const uint64_t deadline = deadline_in(timeout_ms);
+    int error;
+    exchange->waits = 0;
+    do {
+        (void)nanosleep(&step, NULL);
+        error = call_daemon(exchange, socket_path, task, timeout_ms);
+    } while ((error == -ENOENT || error == -ECONNREFUSED) &&
+             cosched_clock_ns(CLOCK_MONOTONIC) < deadline);
+    return error;
+}
+
 int cosched_register(struct cosched_admission *admission, const char *socket_path,
                      const struct cosched_registration *task, int timeout_ms, char reason[128]) {
     struct exchange exchange;
     int error = prepare(&exchange, task, COSCHED_PHASE_TASK, reason);
     if (error == 0)
         error = call_daemon(&exchange, socket_path, task, timeout_ms);
+    while (error == -ECONNRESET && exchange.waits)
+        error = call_next_daemon(&exchange, socket_path, task, timeout_ms);
     if (error == 0 && (exchange.fds[0] < 0 || exchange.fds[1] < 0))
         error = failed(&exchange, -EPROTO, "registration answered without a region");
     if (error != 0) {

@@ -2,12 +2,12 @@
 #include "cosched/spin_or_sleep.h"
 
 #include <errno.h>
-#include <linux/futex.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "cosched/clock.h"
+#include "cosched/futex.h"
 #include "cosched/sharing.h"
 #include "cosched/spin_limit.h"
 
@@ -40,14 +40,10 @@ static _Thread_local struct cosched_spin_limit spin_limit;
 
 /* Sleeps until the status word changes, at most limit_ns. Returns the time that passed. */
 static uint64_t sleep_on_status(struct cosched_job_region *region, uint64_t word, long limit_ns) {
-    struct timespec limit = {.tv_sec = 0, .tv_nsec = limit_ns};
-    uint32_t *futex = (uint32_t *)&region->status.word;
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-    futex++;
-#endif
+    const struct timespec limit = {.tv_nsec = limit_ns};
     const int error = errno; /* the program's: it must not see that the sleep timed out */
     uint64_t before = cosched_clock_ns(CLOCK_MONOTONIC);
-    (void)syscall(SYS_futex, futex, FUTEX_WAIT, (uint32_t)word, &limit, NULL, 0);
+    cosched_futex_wait(&region->status.word, word, &limit);
     errno = error;
     return cosched_clock_ns(CLOCK_MONOTONIC) - before;
 }
@@ -110,10 +106,14 @@ static int leave_cpu(struct cosched_link *link, struct cosched_wait *wait) {
 static int spin_then_nap(struct cosched_link *link, uint64_t spin_ns,
                          const struct cosched_wait *wait) {
     const struct timespec nap = {.tv_nsec = POLICY_NAP_NS};
+    const int error = errno; /* the program's */
     if (spin_ns != 0 && (wait->since_ns == 0 ||
                          cosched_clock_ns(CLOCK_MONOTONIC) - wait->since_ns < spin_ns))
         return 0;
-    clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, NULL);
+    /* The bare call is no point at which the thread can be cancelled: the library may hold its
+     * locks. */
+    (void)syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, &nap, NULL);
+    errno = error;
     cosched_task_count(&link->counters->naps, 1);
     return 1;
 }

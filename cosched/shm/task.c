@@ -22,8 +22,6 @@
  * allows is used. None makes the kernel's table larger than 1024 descriptors need. */
 static const int bell_numbers[] = {1000, 240, 60, 3};
 
-static uint64_t monotonic_ns(void) { return cosched_clock_ns(CLOCK_MONOTONIC); }
-
 /* Runs inside a signal handler. The task counts as scheduled from now on. */
 static void let_go(void *link) {
     __atomic_store_n(&((struct cosched_link *)link)->region, NULL, __ATOMIC_RELEASE);
@@ -167,7 +165,7 @@ int cosched_is_contended(const struct cosched_link *link) {
 
 int cosched_is_stale(const struct cosched_job_region *region) {
     uint64_t beat = __atomic_load_n(&region->heartbeat.beat_ns, __ATOMIC_ACQUIRE);
-    uint64_t now = monotonic_ns();
+    uint64_t now = cosched_clock_ns(CLOCK_MONOTONIC);
     return now > beat && now - beat > STALE_NS;
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 from pathlib import Path
 
@@ -62,6 +63,15 @@ def test_environment_busy_is_in_the_registration(read):
 
 def test_environment_node_is_the_kernels_name(read):
     assert text(read(JOB="j").data.node) == os.uname().nodename
+
+
+def test_environment_keeps_the_name_of_the_node(read):
+    """Programs that set their title write over the variables that they began with."""
+    data = read(JOB="j", NODE="n1").data
+    libc = ctypes.CDLL(None)
+    libc.getenv.restype = ctypes.c_void_p
+    ctypes.memset(libc.getenv(b"COSCHED_NODE"), ord("x"), 2)
+    assert text(data.node) == "n1"
 
 
 def test_environment_reads_every_variable(read):

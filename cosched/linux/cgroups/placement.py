@@ -129,7 +129,9 @@ class PlacedClasses:
             return  # it has ended
         before = self._tasks.get(pid)
         if before is not None and before.start_ticks == start_ticks:
-            return
+            if before.way is not Way.MOVED or directory == self._moved.class_directory(job):
+                return
+            self._leave(before)  # another program has moved it out of the class
         task = _Task(job, pid, start_ticks, self._group(directory))
         self._tasks[pid] = task
         if self._moved.top in directory.parents:

@@ -59,11 +59,15 @@ class _Following(WatchedFileHandler):
         super().__init__(path)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Writes a line, in a new file if the current one is too long."""
-        self.reopenIfNeeded()
-        if os.stat(self.baseFilename).st_size > self._limit_bytes:
-            os.replace(self.baseFilename, f"{self.baseFilename}.{KEPT}")
-        super().emit(record)
+        """Writes a line, in a new file if the current one is too long. The caller goes on
+        after an error, such as that of a removed directory."""
+        try:
+            self.reopenIfNeeded()
+            if os.stat(self.baseFilename).st_size > self._limit_bytes:
+                os.replace(self.baseFilename, f"{self.baseFilename}.{KEPT}")
+            super().emit(record)
+        except OSError:
+            self.handleError(record)
 
     def _open(self) -> io.TextIOWrapper:
         return _open_closed(self.baseFilename)

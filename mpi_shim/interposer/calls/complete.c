@@ -182,7 +182,6 @@ static int free_complete(int count, MPI_Request requests[], MPI_Status statuses[
 }
 
 int cosched_do_Waitall(int count, MPI_Request requests[], MPI_Status statuses[]) {
-    struct cosched_wait wait = {0};
     struct batch batch;
     int flag = 0;
     int rc = batch_open(&batch, count, requests, true, statuses);
@@ -191,13 +190,7 @@ int cosched_do_Waitall(int count, MPI_Request requests[], MPI_Status statuses[])
     if (!cosched_wait_is_ours(COSCHED_YIELDS_MOSTLY))
         COSCHED_LIBRARY_WAITS(rc, cosched_pmpi.Waitall(count, requests, batch.statuses));
     else {
-        for (;;) {
-            rc = cosched_pmpi.Testall(count, requests, &flag, batch.statuses);
-            if (rc != MPI_SUCCESS || flag)
-                break;
-            cosched_wait_pass_time(&wait);
-        }
-        cosched_wait_end(&wait);
+        COSCHED_SHIM_WAITS(rc, cosched_pmpi.Testall(count, requests, &flag, batch.statuses), flag);
         if (!flag && is_in_status(rc))
             rc = free_complete(count, requests, batch.statuses);
     }
@@ -223,24 +216,15 @@ int cosched_do_Testany(int count, MPI_Request requests[], int *index, int *flag,
 }
 
 int cosched_do_Waitany(int count, MPI_Request requests[], int *index, MPI_Status *status) {
-    struct cosched_wait wait = {0};
     struct batch batch;
     int flag = 0;
     int rc = batch_open(&batch, count, requests, false, status);
     if (rc != MPI_SUCCESS)
         return rc;
     *index = MPI_UNDEFINED;
-    if (!cosched_wait_is_ours(COSCHED_YIELDS_ALWAYS))
-        COSCHED_LIBRARY_WAITS(rc, cosched_pmpi.Waitany(count, requests, index, batch.statuses));
-    else {
-        for (;;) {
-            rc = cosched_pmpi.Testany(count, requests, index, &flag, batch.statuses);
-            if (rc != MPI_SUCCESS || flag)
-                break;
-            cosched_wait_pass_time(&wait);
-        }
-        cosched_wait_end(&wait);
-    }
+    COSCHED_EITHER_WAITS(
+        COSCHED_YIELDS_ALWAYS, rc, cosched_pmpi.Waitany(count, requests, index, batch.statuses),
+        cosched_pmpi.Testany(count, requests, index, &flag, batch.statuses), flag);
     rc = batch_complete(&batch, rc, requests, *index, batch.statuses, false);
     batch_close(&batch);
     return rc;
@@ -264,24 +248,16 @@ int cosched_do_Testsome(int count, MPI_Request requests[], int *outcount, int in
 
 int cosched_do_Waitsome(int count, MPI_Request requests[], int *outcount, int indices[],
                         MPI_Status statuses[]) {
-    struct cosched_wait wait = {0};
     struct batch batch;
     int rc = batch_open(&batch, count, requests, true, statuses);
     if (rc != MPI_SUCCESS)
         return rc;
     *outcount = 0;
-    if (!cosched_wait_is_ours(COSCHED_YIELDS_ALWAYS))
-        COSCHED_LIBRARY_WAITS(
-            rc, cosched_pmpi.Waitsome(count, requests, outcount, indices, batch.statuses));
-    else {
-        for (;;) {
-            rc = cosched_pmpi.Testsome(count, requests, outcount, indices, batch.statuses);
-            if (rc != MPI_SUCCESS || *outcount != 0)
-                break;
-            cosched_wait_pass_time(&wait);
-        }
-        cosched_wait_end(&wait);
-    }
+    COSCHED_EITHER_WAITS(
+        COSCHED_YIELDS_ALWAYS, rc,
+        cosched_pmpi.Waitsome(count, requests, outcount, indices, batch.statuses),
+        cosched_pmpi.Testsome(count, requests, outcount, indices, batch.statuses),
+        *outcount != 0);
     rc = batch_complete_some(&batch, rc, requests, *outcount, indices);
     batch_close(&batch);
     return rc;

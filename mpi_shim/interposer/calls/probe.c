@@ -26,19 +26,9 @@ int cosched_do_Iprobe(int source, int tag, MPI_Comm comm, int *flag, MPI_Status 
 }
 
 int cosched_do_Probe(int source, int tag, MPI_Comm comm, MPI_Status *status) {
-    struct cosched_wait wait = {0};
     int rc, flag = 0;
-    if (!cosched_wait_is_ours(COSCHED_YIELDS_ALWAYS))
-        COSCHED_LIBRARY_WAITS(rc, cosched_pmpi.Probe(source, tag, comm, status));
-    else {
-        for (;;) {
-            rc = cosched_pmpi.Iprobe(source, tag, comm, &flag, status);
-            if (rc != MPI_SUCCESS || flag)
-                break;
-            cosched_wait_pass_time(&wait);
-        }
-        cosched_wait_end(&wait);
-    }
+    COSCHED_EITHER_WAITS(COSCHED_YIELDS_ALWAYS, rc, cosched_pmpi.Probe(source, tag, comm, status),
+                         cosched_pmpi.Iprobe(source, tag, comm, &flag, status), flag);
     if (rc == MPI_SUCCESS)
         trim(comm, status);
     return rc;
@@ -71,21 +61,12 @@ int cosched_do_Improbe(int source, int tag, MPI_Comm comm, int *flag, MPI_Messag
 
 int cosched_do_Mprobe(int source, int tag, MPI_Comm comm, MPI_Message *message,
                       MPI_Status *status) {
-    struct cosched_wait wait = {0};
     MPI_Status own;
     MPI_Status *found = status == MPI_STATUS_IGNORE ? &own : status;
     int rc, flag = 0;
-    if (!cosched_wait_is_ours(COSCHED_YIELDS_ALWAYS))
-        COSCHED_LIBRARY_WAITS(rc, cosched_pmpi.Mprobe(source, tag, comm, message, found));
-    else {
-        for (;;) {
-            rc = cosched_pmpi.Improbe(source, tag, comm, &flag, message, found);
-            if (rc != MPI_SUCCESS || flag)
-                break;
-            cosched_wait_pass_time(&wait);
-        }
-        cosched_wait_end(&wait);
-    }
+    COSCHED_EITHER_WAITS(COSCHED_YIELDS_ALWAYS, rc,
+                         cosched_pmpi.Mprobe(source, tag, comm, message, found),
+                         cosched_pmpi.Improbe(source, tag, comm, &flag, message, found), flag);
     if (rc == MPI_SUCCESS)
         rc = after_match(comm, *message, found);
     return rc;

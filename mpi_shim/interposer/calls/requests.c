@@ -62,12 +62,12 @@ void cosched_requests_expect_message(MPI_Request handle, MPI_Comm comm, bool per
 }
 
 void cosched_requests_expect_start(MPI_Request handle, MPI_Comm comm, int dest,
-                                   uint64_t bytes) {
+                                   cosched_count count, MPI_Datatype type) {
     struct cosched_record *record;
     if (!cosched_shadow.on || dest < 0 || (record = expect(true)) == NULL)
         return;
     record->dest = cosched_comms_world_rank(cosched_comms_find(comm), dest);
-    record->bytes = bytes;
+    record->bytes = cosched_wire_bytes(count, type);
     record->has_dest = true;
     cosched_requests_add(record, handle);
 }

@@ -57,7 +57,7 @@ bool cosched_requests_any(void);
  * wants the CPUs, and costs nothing otherwise. Without memory nothing is recorded. */
 void cosched_requests_expect_message(MPI_Request handle, MPI_Comm comm, bool persistent);
 void cosched_requests_expect_start(MPI_Request handle, MPI_Comm comm, int dest,
-                                   uint64_t bytes);
+                                   cosched_count count, MPI_Datatype type);
 void cosched_requests_expect_collective(MPI_Request handle, MPI_Comm comm);
 
 /* Returns the record of a request, or NULL. The caller completes it or unclaims it. */

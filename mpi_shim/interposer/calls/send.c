@@ -111,7 +111,7 @@ static int send_init(const void *buf, cosched_count count, MPI_Datatype type, in
     if (dest == MPI_PROC_NULL || !cosched_comms_carry(comm)) {
         rc = call(buf, count, type, dest, tag, comm, request);
         if (rc == MPI_SUCCESS)
-            cosched_requests_expect_start(*request, comm, dest, cosched_wire_bytes(count, type));
+            cosched_requests_expect_start(*request, comm, dest, count, type);
         return rc;
     }
     record = cosched_requests_new();

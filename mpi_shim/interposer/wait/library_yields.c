@@ -86,18 +86,8 @@ void cosched_wait_open(void) {
 }
 
 int cosched_wait_for(MPI_Request *request, MPI_Status *status) {
-    struct cosched_wait wait = {0};
     int rc, flag = 0;
-    if (!cosched_wait_is_ours(COSCHED_YIELDS_MOSTLY)) {
-        COSCHED_LIBRARY_WAITS(rc, cosched_pmpi.Wait(request, status));
-        return rc;
-    }
-    for (;;) {
-        rc = cosched_pmpi.Test(request, &flag, status);
-        if (rc != MPI_SUCCESS || flag)
-            break;
-        cosched_wait_pass_time(&wait);
-    }
-    cosched_wait_end(&wait);
+    COSCHED_EITHER_WAITS(COSCHED_YIELDS_MOSTLY, rc, cosched_pmpi.Wait(request, status),
+                         cosched_pmpi.Test(request, &flag, status), flag);
     return rc;
 }

@@ -94,6 +94,24 @@ static inline void cosched_wait_leave(void) {
         cosched_wait_leave();                                                                      \
     } while (0)
 
+/* Repeats a test until it fails or `done`, and passes the time between. */
+#define COSCHED_SHIM_WAITS(rc, test, done)                                                         \
+    do {                                                                                           \
+        struct cosched_wait wait = {0};                                                            \
+        while ((rc = test) == MPI_SUCCESS && !(done))                                              \
+            cosched_wait_pass_time(&wait);                                                         \
+        cosched_wait_end(&wait);                                                                   \
+    } while (0)
+
+/* Waits as cosched_wait_is_ours decides: by `block` of the library, or by tests of the shim. */
+#define COSCHED_EITHER_WAITS(least, rc, block, test, done)                                         \
+    do {                                                                                           \
+        if (cosched_wait_is_ours(least))                                                           \
+            COSCHED_SHIM_WAITS(rc, test, done);                                                    \
+        else                                                                                       \
+            COSCHED_LIBRARY_WAITS(rc, block);                                                      \
+    } while (0)
+
 /* Makes a call of the library that never waits. */
 #define COSCHED_LIBRARY_TESTS(rc, call)                                                            \
     do {                                                                                           \

@@ -1,6 +1,6 @@
 /*
  * sessions [world] - a program that uses sessions and never calls MPI_Init: blocking sends of all
- * kinds, replaced buffers and a derived type, in a communicator that outlives another one.
+ * kinds, replaced buffers, a derived type and requests, in a communicator that outlives another.
  * With `world` it also calls MPI_Init and MPI_Finalize, and its session outlives those.
  * If the library has no sessions, it prints nothing and succeeds.
  */
@@ -42,6 +42,29 @@ static void talk(MPI_Comm comm, int n) {
     CHECK(out[5] == 1000 * n + 100 * to + 5, "%d", out[5]);
 }
 
+/* The same by requests, and by a matched message. */
+static void ask(MPI_Comm comm, int n) {
+    int out[64], in[64], to = 1 - rank;
+    MPI_Request requests[2], met;
+    MPI_Message message;
+    for (int i = 0; i < 64; i++)
+        out[i] = 1000 * n + 100 * rank + i, in[i] = -1;
+    MPI_Send_init(out, 64, MPI_INT, to, 5, comm, &requests[0]);
+    MPI_Recv_init(in, 64, MPI_INT, to, 5, comm, &requests[1]);
+    MPI_Startall(2, requests);
+    MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+    CHECK(in[63] == 1000 * n + 100 * to + 63, "%d", in[63]);
+    MPI_Request_free(&requests[0]);
+    MPI_Request_free(&requests[1]);
+    MPI_Isend(out, 32, MPI_INT, to, 6, comm, &requests[0]);
+    MPI_Mprobe(to, 6, comm, &message, MPI_STATUS_IGNORE);
+    MPI_Mrecv(in + 32, 32, MPI_INT, &message, MPI_STATUS_IGNORE);
+    CHECK(in[63] == 1000 * n + 100 * to + 31, "%d", in[63]);
+    MPI_Ibarrier(comm, &met);
+    MPI_Wait(&met, MPI_STATUS_IGNORE);
+    MPI_Wait(&requests[0], MPI_STATUS_IGNORE);
+}
+
 int main(int argc, char **argv) {
     const bool world = argc > 1;
     MPI_Session session;
@@ -54,11 +77,14 @@ int main(int argc, char **argv) {
     MPI_Comm_rank(first, &rank);
     MPI_Comm_size(first, &size);
     talk(first, 1);
+    ask(first, 1);
     if (world)
         MPI_Finalize();
+    ask(second, 2);
     talk(second, 2);
     MPI_Comm_free(&second);
     talk(first, 3);
+    ask(first, 3);
     MPI_Comm_free(&first);
     MPI_Session_finalize(&session);
     if (failures == 0 && rank == 0)

@@ -528,6 +528,29 @@ def test_task_without_limits_is_moved(kernel: FakeKernel, version: int) -> None:
     assert kernel.members(session) == [200]
 
 
+@pytest.mark.parametrize("version", [1, 2])
+def test_task_that_another_program_moved_is_steered_again(
+    kernel: FakeKernel, version: int
+) -> None:
+    node, session = login(kernel, version)
+    scope = session.with_name("run-r1.scope")
+    if version == 2:
+        hand_down(kernel, node.mount, str(scope.relative_to(node.mount)))
+    else:
+        kernel.group(scope)
+    classes = node.classes()
+    kernel.task(200, session)
+    classes.create("7.a", FOUR)
+    for group, way in ((session, Way.MOVED), (scope, Way.IN_PLACE), (session, Way.MOVED)):
+        kernel.place(200, group)
+        classes.inspect()
+        classes.add("7.a", 200)
+        assert classes.place("7.a").ways == (way,)
+        assert (kernel.members(group) == [200]) == (way is Way.IN_PLACE)
+    classes.destroy("7.a")
+    assert kernel.members(session) == [200]
+
+
 @pytest.mark.parametrize(
     ("version", "limit"),
     [(version, limit) for version in LIMITS for limit in LIMITS[version]],

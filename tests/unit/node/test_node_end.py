@@ -14,6 +14,7 @@ from types import SimpleNamespace
 
 import pytest
 from cosched_daemons import scheduler
+from cosched_daemons import timer as timerd
 
 from cosched.core.config.words import CLASS_SCHEDULERS
 from cosched.core.errors import CoschedError, NoDaemon
@@ -295,6 +296,18 @@ def test_guardian_ends_without_the_node_directory(paths, guard):
     guard(classes)
     assert ("close",) in classes.calls
     assert not path_of(paths.node_region).exists()
+
+
+def test_reserve_guards_a_node_without_its_directory(paths, monkeypatch):
+    paths.bells.rmdir()
+    paths.directory.rmdir()
+    NodeRegion.create(paths.node_region).close()
+    guarded = []
+    monkeypatch.setattr(timerd, "guard", lambda *arguments: guarded.append(arguments))
+    monkeypatch.setattr(timerd, "raise_daemon_priority", lambda: None)
+    options = timerd.parse(["--run-dir", str(paths.run_dir), "--class-scheduler", "none"])
+    timerd.restore_alone(options, paths, 1)
+    assert guarded == [(options, paths, 1)]
 
 
 # -- locks ----------------------------------------------------------------------------

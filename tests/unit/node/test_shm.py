@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from cosched.core.errors import CoschedError
 from cosched.core.node.messages import OrderTimer
 from cosched.rundir.paths import NodePaths, check_job_name, default_run_dir
-from cosched.shm._build import INCLUDE, declarations
+from cosched.shm._build import HERE, INCLUDE, declarations
 from cosched.shm._native import ffi, lib
 from cosched.shm.region import JobRegion, NodeRegion, unlink_region
 from tests.places import ROOT
@@ -121,6 +121,14 @@ def test_ring_survives_producer_killed_in_post(tmp_path):
         [binary, "kill", "300"], capture_output=True, text=True, timeout=60, check=False
     )
     assert run.returncode == 0, run.stdout
+
+
+def test_wait_is_no_cancellation_point(tmp_path):
+    parts = ("spin_or_sleep", "arrivals", "sharing", "spin_limit", "task", "register")
+    sources = [HERE / f"{part}.c" for part in (*parts, "guard")]
+    binary = compile_c(tmp_path, C_TESTS / "cancelled.c", *map(str, sources))
+    run = subprocess.run([binary], capture_output=True, text=True, timeout=60, check=True)
+    assert run.stdout == "passed\n"
 
 
 def test_full_ring_drops_and_counts(job):

@@ -128,3 +128,15 @@ def test_log_without_a_scheduler_daemon_is_bounded(tmp_path_factory, number, len
     handler.close()
     assert all(file.stat().st_size <= 1000 + 61 for file in path.parent.iterdir())
     assert len(list(path.parent.iterdir())) <= 2
+
+
+def test_timer_daemon_goes_on_without_its_log(tmp_path, capsys):
+    folder = tmp_path / "n"
+    folder.mkdir()
+    handler = log_file._Following(folder / "scheduler.log", 1000)
+    (folder / "scheduler.log").unlink()
+    folder.rmdir()
+    for _ in range(2):
+        handler.handle(record_of("the scheduler daemon died"))
+    handler.close()
+    assert "FileNotFoundError" in capsys.readouterr().err

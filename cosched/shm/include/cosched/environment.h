@@ -38,6 +38,7 @@
 
 /* cdef: begin */
 enum cosched_environment_limits {
+    COSCHED_NODE_BYTES = 128,        /* more than a socket has room for */
     COSCHED_SOCKET_PATH_BYTES = 256, /* more than a socket's path may have */
     COSCHED_WARNING_BYTES = 256,
     COSCHED_WARNINGS_MAX = 8
@@ -51,7 +52,6 @@ enum cosched_shimmed { COSCHED_SHIMMED_PROBABLY, COSCHED_SHIMMED_SURELY, COSCHED
 
 struct cosched_environment {
     struct cosched_registration task; /* job is NULL if unset; the caller sets rank and world */
-    const char *node;                 /* the name that its daemons use */
     struct cosched_wait_policy wait;
     uint32_t nonblocking_collectives;
     uint32_t verbose;
@@ -59,13 +59,13 @@ struct cosched_environment {
     uint32_t requirement; /* enum cosched_requirement */
     uint32_t shimmed;     /* enum cosched_shimmed */
     uint32_t pad;
+    char node[128];         /* the name that its daemons use */
     char warnings[8][256];  /* one line each, without its end */
     char socket_path[256];  /* registration socket of the node; a path that is cut off here is
                              * too long for a socket as well */
 };
 
-/* Reads the environment of this process. The strings of `task` and `node` stay the environment's.
- * Not to be called by two threads at once. */
+/* Reads the environment of this process. The name of the job stays that of the environment. */
 void cosched_environment_read(struct cosched_environment *environment);
 
 /* Returns 1 if the environment asks for anything: a job, or a wait that yields or sleeps. */
