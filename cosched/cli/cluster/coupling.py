@@ -110,7 +110,7 @@ def task_prolog() -> None:
 
     \b
     Example:
-      cosched cluster task-prolog > /etc/slurm/cosched-task-prolog
+      cosched cluster task-prolog > /etc/slurm/cosched-mates
     """
 
     click.echo(task_script(), nl=False)

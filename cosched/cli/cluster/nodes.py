@@ -90,7 +90,7 @@ class Drain(Undrain):
 class Reload(Command):
     """Let the controller read domain.toml again.
 
-    It takes these settings at once: queue.policy, queue.jobs_per_node,
+    It takes these settings at once: [nodes], queue.policy, queue.jobs_per_node,
     queue.default_time, queue.grace, [queue.changes], life.lost_after, life.prepare,
     security.root_from, security.least_uid, symbiosis.wrong_runs,
     symbiosis.share_up_to, symbiosis.slowed_most, and [coupling] without listen,

@@ -154,7 +154,11 @@ class Resize(Command):
       cosched resize 12 2..4..6
     """
 
-    job: int = argument(type=click.IntRange(min=1), shell_complete=complete_domain_jobs)
+    job: int = argument(
+        metavar="JOB",
+        type=click.IntRange(min=1),
+        shell_complete=complete_domain_jobs,
+    )
     bounds: Bounds = argument(metavar="NODES", type=Parsed("NODES", _bounds))
     run_dir: Path = domain_dir_option()
     as_json: bool = json_option()

@@ -194,8 +194,8 @@ class Submit(Command):
     ranks of an MPI program take part in coscheduling as with cosched-run. A script with one
     rank may start jobs of its own. The job gets this environment and this directory.
 
-    Lines of a script that begin with #COSCHED have options of this command, and #SBATCH
-    lines those of Slurm, so far as both mean the same. They stand before the first command
+    Lines of a script that begin with #COSCHED have options of this command. #SBATCH lines
+    have those of Slurm, so far as both mean the same. They stand before the first command
     of the script. The command line wins over #COSCHED, and that over #SBATCH. A script with
     #SBATCH lines runs once, on one node. A script with such lines is copied: later changes
     of the file do not change the job.

@@ -38,8 +38,8 @@ class Doctor(Command):
     """Examine nodes: a line for each finding, with its remedy.
 
     It looks at kernel, control groups, daemons, clock, run directory, memory and MPIs of
-    each node, at what all nodes must have alike, and at the settings of Slurm that
-    disturb coscheduling. Nothing is changed.
+    each node. It compares the nodes, and looks for settings of Slurm that disturb
+    coscheduling. Nothing is changed.
 
     \b
       good      as it should be

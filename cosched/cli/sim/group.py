@@ -34,9 +34,9 @@ SECTIONS = {
 def command() -> None:
     """Try scheduling decisions in virtual time.
 
-    'sim nodes' and 'sim startup' run what also runs live: a node's scheduler,
-    and the start of a job. The other commands run policies. A log of jobs, real
-    or generated, takes the place of users and nodes. A year takes seconds.
+    The simulations run the decisions of live nodes and domains, and some that
+    only a simulator has. A log of jobs, real or generated, takes the place of
+    users and nodes. A year takes seconds.
 
     \b
     Examples:

@@ -67,7 +67,7 @@ when other jobs end.
 
 \b
 A SOURCE of jobs is
-  a log             in the Standard Workload Format, plain or gzipped
+  a log             in the Standard Workload Format, plain or compressed
   a model of a log  {", ".join(MODELS)}, or the JSON that 'cosched sim fit' wrote
   users' problems   {", ".join(TEMPLATES)} (Table 1 of the paper)
 

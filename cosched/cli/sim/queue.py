@@ -34,7 +34,7 @@ ALIGN = "<<>>>>>>"
 class Queue(Command):
     """Run logs through a batch queue.
 
-    A TRACE is a log in the Standard Workload Format, plain or gzipped.
+    A TRACE is a log in the Standard Workload Format, plain or compressed.
 
     \b
     Policies:

@@ -40,7 +40,7 @@ class Log(Command):
     job. Each job therefore gets a random application of the model, in the
     proportions of the paper: memory, CPU and I/O as 2 : 1 : 1. With --repeat the
     figures are means over several draws. A job that has N whole nodes in the log
-    gets half of each of 2N nodes, if it is as small as a domain requires.
+    gets half of each of 2N nodes. It must be as small as a domain requires;
     --share-up-to 1 lets all share.
 
     The placements are those of cosched sim symbiosis stream. whole, which is EASY
