@@ -273,6 +273,7 @@ class Starts:
                 start.failure = start.failure or message.failure
             case SubtreeEnded():
                 start.failure = start.failure or message.failure
+                start.ended_ns = message.ended_ns or None
                 self._over(start)
 
     def _take_about_unknown(self, sender: str, message: OfJob) -> None:
@@ -375,7 +376,7 @@ class Starts:
         tries = start.record.failed_starts + start.not_made
         if tries > 1 and state is State.FAILED:
             reason += f"; {tries} starts have failed, the job is not tried again"
-        self._records.finish(start.record, state, status, reason)
+        self._records.finish(start.record, state, status, reason, start.ended_ns)
 
     def _starts_again(self, start: ActiveStart) -> bool:
         """Returns whether the job waits again. The loss of a node does not end a job that

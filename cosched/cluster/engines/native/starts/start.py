@@ -44,6 +44,8 @@ class ActiveStart:
     cancelled: bool = False
     misfit: bool = False  #: nothing was sent, because it needs another number of nodes now
     mates: Addresses = ()  #: the jobs that begin with it
+    #: When its tasks were gone, by the wall clock of its root; None: not known.
+    ended_ns: int | None = None
 
     @property
     def root(self) -> str:
