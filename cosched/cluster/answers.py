@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any, TypedDict
 if TYPE_CHECKING:
     from cosched.core.config.tables import Change
 
+#: The states of a node whose agent has joined, and whose node stays in the domain.
+JOINED = ("up", "draining", "drained")
+
 
 class _Job(TypedDict):
     job: int

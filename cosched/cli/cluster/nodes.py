@@ -38,14 +38,13 @@ class Status(Command):
                 node["node"],
                 node["state"],
                 str(node["slots"]),
-                " ".join(map(str, node["jobs"])) or "-",
+                ", ".join(map(str, node["jobs"])) or "-",
                 node["reason"],
             )
             for node in nodes
         ]
-        click.echo(
-            "\n".join(table(("node", "state", "slots", "jobs", "reason"), rows, "<<><<"))
-        )
+        head = ("node", "state", "slots", "job numbers", "reason")
+        click.echo("\n".join(table(head, rows, "<<><<")))
 
 
 @command("undrain")

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from cosched.cluster.answers import JOINED
 from cosched.cluster.client import USUAL_PATIENCE, Client, NoDomain, Patience
 from cosched.cluster.keys import make_keys, remove_keys, without_keys
 from cosched.cluster.paths import DomainPaths
@@ -263,9 +264,7 @@ def _still_missing(paths: DomainPaths, nodes: Sequence[str], within_s: float) ->
             Client.connect(paths.run_dir, nodes[0]) as client,
         ):
             missing = [
-                each["node"]
-                for each in client.nodes()
-                if each["state"] not in ("up", "drained")
+                each["node"] for each in client.nodes() if each["state"] not in JOINED
             ]
         if missing and here and not is_held(paths.controller_lock):
             raise CoschedError(f"the controller has ended; see {paths.controller_log}")

@@ -206,13 +206,8 @@ class Starts:
         self._send(start.root, end)
 
     def on(self, name: str) -> list[ActiveStart]:
-        """Returns the starts that have a node, to which it is to come, or that wait for
-        its end."""
-        return [
-            each
-            for each in self.active.values()
-            if name in each.record.admitted or name in (each.waits_for or ())
-        ]
+        """Returns the starts that hold a node (``ActiveStart.holds``)."""
+        return [each for each in self.active.values() if name in each.holds]
 
     def break_on(self, name: str, reason: str) -> None:
         """Ends the starts on a node; each of their nodes reports for itself."""

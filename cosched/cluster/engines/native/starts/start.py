@@ -52,6 +52,12 @@ class ActiveStart:
         """The name of its first node, which never leaves it."""
         return self.record.hosts[0]
 
+    @property
+    def holds(self) -> set[str]:
+        """The names of the nodes that it has, that are to come to it, or for whose end it
+        waits."""
+        return {*self.record.admitted, *(self.waits_for or ())}
+
     def expect_root(self, sender: str) -> None:
         """Raises CoschedError for another member than its root."""
         if sender != self.root:
