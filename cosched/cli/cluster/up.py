@@ -22,6 +22,7 @@ from cosched.cli.hosts_option import hosts_option
 from cosched.cli.options import any_run_dir_option, run_dir_option
 from cosched.cli.values import DOMAIN_TOML, NODES, SECONDS
 from cosched.cluster.client import NoDomain
+from cosched.cluster.job_texts import jobs_text
 from cosched.cluster.keys import make_keys, without_secret
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.up.domain import stop_domain
@@ -235,9 +236,8 @@ class Down(Command):
         except NoDomain:
             click.echo(f"no domain is up in {self.run_dir}", err=True)
             return
-        if ended:
-            what = "job" if len(ended) == 1 else "jobs"
-            click.echo(f"ended {what} {', '.join(map(str, ended))}")
+        before = f"ended {jobs_text(ended)}; " if ended else ""
+        click.echo(f"{before}the domain is down")
 
 
 @command("keygen")
