@@ -41,7 +41,7 @@ from cosched.core.errors import CoschedError
 from cosched.core.names import CONTROLLER, can_be_node, member_of
 from cosched.core.task_rights import ROOT
 from cosched.core.units import NS_PER_S
-from cosched.documents import encode_toml, load_file
+from cosched.documents import encode_toml, is_there, load_file
 
 PORT = 7570  #: the controller's; agents have the next one
 OBJECTS = ("pipeline", "store-and-forward")
@@ -241,8 +241,11 @@ class DomainConfig:
 
 def load_config(path: Path) -> DomainConfig:
     """Reads the file. CoschedError names the file and what is wrong in it."""
-    if not path.exists():
-        raise CoschedError(f"{path}: is missing; start a domain with: cosched cluster up")
+    if not is_there(path):
+        raise CoschedError(
+            f"{path}: is missing; start a domain with: cosched cluster up, or copy the "
+            "file from the controller's machine"
+        )
     return load_file(path, DomainConfig)
 
 

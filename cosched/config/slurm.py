@@ -11,7 +11,7 @@ from cosched.core.config.kinds import LINE, TEXT, duration_s, one_of
 from cosched.core.config.mistakes import Mistake
 from cosched.core.config.tables import REQUIRED, key, table
 from cosched.core.units import NS_PER_MS, NS_PER_S
-from cosched.documents import load_file, read_toml
+from cosched.documents import is_there, load_file, read_document, read_toml
 
 #: ``engine`` in domain.toml; without it the domain has nodes of its own.
 SLURM = "slurm"
@@ -103,7 +103,7 @@ class CoupledConfig(Coupled):
 
 def is_coupled(path: Path) -> bool:
     """Returns whether this ``domain.toml`` is of a domain whose jobs Slurm queues."""
-    return path.exists() and read_toml(path).get("engine") == SLURM
+    return is_there(path) and read_toml(path).get("engine") == SLURM
 
 
 def load_coupled(path: Path) -> CoupledConfig:

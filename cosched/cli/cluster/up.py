@@ -39,7 +39,7 @@ from cosched.config.symbiosis import PARTS_MOST, UNDIVIDED, SymbiosisSettings
 from cosched.core.cluster.growth import Bounds
 from cosched.core.cluster.queue.policies import POLICIES
 from cosched.core.config.tables import check
-from cosched.core.counting import counted
+from cosched.core.counting import counted, named
 from cosched.core.task_rights import ROOT
 from cosched.core.units import NS_PER_S
 from cosched.lab.lab import Lab
@@ -184,9 +184,7 @@ class Up(Command):
         if self.nodes is not None:
             bounds = Bounds(*self.nodes, round(self.idle_s * NS_PER_S))
             site.grow(self.run_dir, bounds, self.sbatch)
-        count = len(site.nodes)
-        names = ", ".join(site.nodes) if count <= 4 else f"{count} nodes"
-        click.echo(f"domain {wanted.name} is up: {names}")
+        click.echo(f"domain {wanted.name} is up: {named(list(site.nodes), 'node')}")
         if wanted.queue.jobs_per_node > 1 and not wanted.own_daemons:
             self._warn_without_daemons()
 

@@ -21,6 +21,7 @@ from cosched.config.slurm import is_coupled
 from cosched.core.errors import CoschedError
 from cosched.core.names import CONTROLLER
 from cosched.core.units import NS_PER_S
+from cosched.documents import is_there
 from cosched.linux.files.owners import acting_as_owner, acts_for_another
 from cosched.linux.files.whole import write_whole
 from cosched.linux.waiting import comes_true
@@ -118,7 +119,7 @@ def start_killed(paths: DomainPaths, places: Sequence[DomainNode]) -> list[str]:
     other nodes. Then agents whose controller has ended have ended, too.
     """
     names = [place.name for place in places]
-    if not paths.config.exists() or is_coupled(paths.config):
+    if not is_there(paths.config) or is_coupled(paths.config):
         return []
     config = load_config(paths.config)
     locks = {CONTROLLER: paths.controller_lock}
