@@ -10,7 +10,7 @@ from typing import Any
 
 from cosched.config.coupling import Coupled, CouplingTable
 from cosched.config.queue import CPU, NODE, RIGID, QueueSettings
-from cosched.config.slurm import is_coupled, load_coupled
+from cosched.config.slurm import is_coupled, load_here
 from cosched.config.symbiosis import SymbiosisSettings
 from cosched.core.cluster.queue.plans.conservative import Conservative
 from cosched.core.cluster.queue.policies import POLICIES
@@ -251,9 +251,10 @@ def load_config(path: Path) -> DomainConfig:
 
 def load_any_coupled(path: Path) -> tuple[Coupled, tuple[str, ...]]:
     """Reads how a domain is coupled whose jobs Slurm or its own controller queues. Returns
-    its members, too: none for Slurm. CoschedError names the file and what is wrong."""
+    its members, too: none for Slurm. CoschedError names the file and what is wrong, also on
+    this machine."""
     if is_coupled(path):
-        return load_coupled(path), ()
+        return load_here(path), ()
     config = load_config(path)
     coupled = config.coupled
     if coupled is None:

@@ -100,7 +100,7 @@ class Check(Command):
         if self.file is None:
             config, errors, warnings = examine(os.environ)
         elif (schema := _other_schema(self.file)) is not None:
-            errors = problems_of(self.file, schema)
+            errors = problems_of(self.file, schema) or _problems_here(self.file, schema)
         else:
             config, errors = examine_file(self.file, operator=not self.user)
         if self.as_json:
@@ -109,6 +109,15 @@ class Check(Command):
         if not errors and not self.as_json:
             click.echo(f"{self.file or 'configuration'}: all right")
         return EXIT_FAILURE if errors else 0
+
+
+def _problems_here(file: Path, schema: type) -> list[Problem]:
+    """Returns the mistakes in a file that is right by itself, but not on this machine."""
+    from cosched.config.slurm import SlurmDomain, load_coupled, problems_here
+
+    if schema is not SlurmDomain:
+        return []
+    return problems_here(file, load_coupled(file).slurm)
 
 
 def _other_schema(file: Path) -> type | None:

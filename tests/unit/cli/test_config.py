@@ -482,6 +482,28 @@ def test_check_knows_each_kind_of_file(tmp_path, text, line):
     assert result.stderr.splitlines()[0].startswith(f"{path}:{line}")
 
 
+DOMAIN_ON_SLURM = """\
+name = "a"
+engine = "slurm"
+[coupling]
+listen = "h:1"
+domains = { b = "h:2" }
+[slurm]
+conf = "{}"
+"""
+
+
+def test_check_finds_the_slurm_conf_of_a_domain(tmp_path):
+    path, conf = tmp_path / "domain.toml", tmp_path / "slurm.conf"
+    path.write_text(DOMAIN_ON_SLURM.replace("{}", str(conf)))
+    problem = f"{path}:7: slurm.conf: '{conf}' is no file here; write the path "
+    for words in (("config", "check"), ("cluster", "couple", "--config")):
+        result = cosched(*words, str(path), COSCHED_RUN_DIR=str(tmp_path))
+        assert (result.returncode, problem in result.stderr) == (1, True)
+    conf.touch()
+    assert cosched("config", "check", str(path)).returncode == 0
+
+
 def test_set_of_start_only_key_without_save_fails(tmp_path):
     result = cosched("config", "set", "node.mode=strict", "--run-dir", str(tmp_path))
     assert result.returncode == 1
