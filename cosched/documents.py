@@ -107,6 +107,14 @@ def _is_table(value: Any) -> bool:
     return isinstance(first, dict)
 
 
+def is_there(path: Path) -> bool:
+    """Returns whether a file exists. Raises CoschedError if its folder is closed."""
+    try:
+        return path.exists()
+    except OSError as error:
+        raise CoschedError(f"{path}: cannot be read: {error.strerror}") from None
+
+
 def read_document(path: Path) -> str:
     """Returns the text of a file. Raises CoschedError if it cannot be read, and for text
     that is not UTF-8."""

@@ -19,7 +19,7 @@ from cosched.cluster.member import Log, Make, Ready, run_member
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.store import JobStore
 from cosched.config.domain import load_config
-from cosched.config.slurm import is_coupled, load_coupled
+from cosched.config.slurm import is_coupled, load_here
 from cosched.core.errors import CoschedError
 from cosched.core.names import CONTROLLER
 from cosched.linux.files.owners import refuse_open
@@ -94,7 +94,7 @@ def queue_jobs(paths: DomainPaths, options: argparse.Namespace) -> Make:
 
 def steer_slurm(paths: DomainPaths, environ: Mapping[str, str]) -> Make:
     """Returns the work of a controller that couples the jobs of a Slurm with others."""
-    config = load_coupled(paths.config)
+    config = load_here(paths.config)
     names = Names(config.name, tuple(config.domains))
     users = {0, uid_of(config.slurm.user)}
 

@@ -22,7 +22,8 @@ EXIT_USAGE = 2
 SIGNALLED = 128
 #: As a shell reports a program that SIGPIPE has ended.
 EXIT_UNREAD = 141
-#: Errors of a disk, which any file can have. Others would be a mistake in cosched.
+#: Errors of a disk, which any file can have. Others would be a mistake in cosched, but for
+#: those about rights: the user may have named a file of another user.
 _DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 
 
@@ -72,6 +73,8 @@ def _status_of(program: str, work: Callable[[], object]) -> int:
         if isinstance(error, OSError) and error.errno in _DISK_ERRORS:
             where = "cannot write" if error.filename is None else error.filename
             print(f"{program}: {where}: {error.strerror}", file=sys.stderr)
+        elif isinstance(error, PermissionError) and error.filename is not None:
+            print(f"{program}: {error.filename}: {error.strerror}", file=sys.stderr)
         elif isinstance(error, FileNotFoundError) and _has_no_directory():
             print(f"{program}: the working directory is gone; change it", file=sys.stderr)
         else:

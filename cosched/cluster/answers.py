@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any, TypedDict
 if TYPE_CHECKING:
     from cosched.core.config.tables import Change
 
+#: The states of a node whose agent has joined, and whose node stays in the domain.
+JOINED = ("up", "draining", "drained")
+
 
 class _Job(TypedDict):
     job: int
@@ -182,7 +185,7 @@ class InputInfo(TypedDict):
 
 class ReloadInfo(TypedDict):
     """The effect of a new domain.toml. changed: settings in use now. restart: settings that
-    need a restart of the domain. text: both in one line."""
+    need a restart. text: both in one line, with the programs that must restart."""
 
     changed: list[str]
     restart: list[str]

@@ -14,6 +14,7 @@ from pathlib import Path
 from cosched.cluster.database import copy_database
 from cosched.cluster.paths import DomainPaths
 from cosched.core.errors import CoschedError
+from cosched.documents import is_there
 from cosched.linux.files.owners import refuse_foreign
 from cosched.linux.files.whole import write_whole
 from cosched.rundir.lock import locked
@@ -29,7 +30,7 @@ def back_up(paths: DomainPaths, folder: Path) -> list[str]:
 
     Raises CoschedError if the folder exists or a part cannot be copied; then nothing is
     left of the folder."""
-    if not paths.config.exists():
+    if not is_there(paths.config):
         raise CoschedError(f"{paths.config}: is missing; no domain was written there")
     refuse_foreign(paths.run_dir)
     try:

@@ -5,6 +5,7 @@ Apart from the answers themselves, which a quick command only reads.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -30,6 +31,12 @@ def size_text(nodes: int | None, bounds: JobBounds, unit: str = "") -> str:
     shown = [minimum, ideal if preferred is None else preferred, ideal]
     text = "-".join(map(str, dict.fromkeys(shown)))
     return f"{text}{unit}" if nodes is None else f"{nodes}{unit} of {text}"
+
+
+def jobs_text(numbers: Sequence[int]) -> str:
+    """Returns ``job 4``, or ``jobs 4, 7`` for several numbers."""
+    shown = ", ".join(map(str, numbers))
+    return f"{'job' if len(numbers) == 1 else 'jobs'} {shown}"
 
 
 def label_of(job: JobInfo) -> str:

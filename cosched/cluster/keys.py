@@ -132,7 +132,10 @@ def load_keys(
         raise CoschedError(f"{secret_file}: others can read it; chmod 600 it")
     public = {each: _read(_files(folder, each)[1], remedy) for each in {*names, name}}
     if not _is_pair(secret, public[name]):
-        raise CoschedError(f"{secret_file}: does not belong to {name}.public")
+        raise CoschedError(
+            f"{secret_file}: does not belong to {name}.public; copy both from where they "
+            "were made together"
+        )
     return KeyRing(name, secret, public)
 
 
@@ -158,12 +161,21 @@ def _files(folder: Path, name: str) -> tuple[Path, Path]:
     return folder / f"{name}.secret", folder / f"{name}.public"
 
 
+def _owner_of(path: Path) -> str:
+    """Returns the owner of a key in words, or that of its folder if that is closed."""
+    for place in (path, path.parent):
+        with contextlib.suppress(PermissionError):
+            return named_user(place.stat().st_uid)
+    return "its owner"
+
+
 def _read(path: Path, remedy: str) -> bytes:
     try:
         key = path.read_bytes().strip()
     except PermissionError as error:
-        advice = "only root and the user of the domain may read it"
-        raise CoschedError(f"{path}: {error.strerror}; {advice}") from None
+        raise CoschedError(
+            f"{path}: {error.strerror}; start this as {_owner_of(path)}, who may read it"
+        ) from None
     except OSError as error:
         raise CoschedError(f"{path}: {error.strerror}; {remedy}") from None
     if len(key) != CURVE_KEY_LENGTH or not key.isascii():

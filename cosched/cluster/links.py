@@ -161,7 +161,10 @@ class Links:
             socket.bind(f"tcp://{address}")
         except zmq.ZMQError as error:
             socket.close()
-            raise CoschedError(f"cannot listen on {address}: {error.strerror}") from None
+            raise CoschedError(
+                f"cannot listen on {address}: {error.strerror}; domain.toml has this "
+                "address"
+            ) from None
         self._incoming = socket
 
     async def receive(self, handler: Handler) -> None:

@@ -49,7 +49,7 @@ from cosched.core.cluster.startup.questions import Question, RootAnswer
 from cosched.core.decoding import MessagePackDecoder
 
 #: Peers of another version are refused.
-PROTOCOL = 14
+PROTOCOL = 15
 #: The longest message, in bytes; a longer one is refused.
 LONGEST = 64 << 20
 #: The most bytes of one ``GiveInput``.
@@ -273,6 +273,8 @@ class SubtreeEnded(OfJob, frozen=True):
     """All tasks of the sender's subtree are gone. From the root, the job has ended."""
 
     failure: Failure | None  #: why the job did not end well; None: no reason
+    #: When, by the wall clock of the sender; 0: not known.
+    ended_ns: Natural = 0
 
 
 class NodeEnded(OfJob, frozen=True):

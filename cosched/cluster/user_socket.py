@@ -18,7 +18,7 @@ from typing import Protocol
 
 from cosched.cluster.user_requests import LONGEST_REQUEST
 from cosched.core.complaints import Complaints, fault
-from cosched.core.errors import StateLost
+from cosched.core.errors import CoschedError, StateLost
 from cosched.core.names import CONTROLLER
 from cosched.core.units import NS_PER_MS, NS_PER_S
 from cosched.linux.identity import peer_ids
@@ -90,11 +90,18 @@ class UserSocket:
         self._closed = False
 
     async def open(self) -> None:
-        """Starts to listen."""
+        """Starts to listen. Raises CoschedError if it cannot, as at a path that is too
+        long."""
         self._path.unlink(missing_ok=True)
-        self._server = await asyncio.start_unix_server(
-            self._serve, self._path, limit=_READ_BYTES
-        )
+        try:
+            self._server = await asyncio.start_unix_server(
+                self._serve, self._path, limit=_READ_BYTES
+            )
+        except OSError as error:
+            why = error.strerror or error
+            raise CoschedError(
+                f"{self._path}: cannot listen there: {why}; use another --run-dir"
+            ) from None
         os.chmod(self._path, _MODE)
 
     async def close(self) -> None:

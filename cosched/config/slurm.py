@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from cosched.config.coupling import Coupled, CouplingTable
 from cosched.core.config.kinds import LINE, TEXT, duration_s, one_of
-from cosched.core.config.mistakes import Mistake
+from cosched.core.config.mistakes import Mistake, Problem, placed
 from cosched.core.config.tables import REQUIRED, key, table
+from cosched.core.decoding import printable
+from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_MS, NS_PER_S
-from cosched.documents import load_file, read_toml
+from cosched.documents import is_there, load_file, read_document, read_toml
 
 #: ``engine`` in domain.toml; without it the domain has nodes of its own.
 SLURM = "slurm"
@@ -103,12 +106,30 @@ class CoupledConfig(Coupled):
 
 def is_coupled(path: Path) -> bool:
     """Returns whether this ``domain.toml`` is of a domain whose jobs Slurm queues."""
-    return path.exists() and read_toml(path).get("engine") == SLURM
+    return is_there(path) and read_toml(path).get("engine") == SLURM
 
 
 def load_coupled(path: Path) -> CoupledConfig:
     """Reads the file. CoschedError names the file and what is wrong in it."""
     return coupled_config(load_file(path, SlurmDomain))
+
+
+def load_here(path: Path) -> CoupledConfig:
+    """Reads the file for a controller on this machine. Raises CoschedError also for a
+    ``slurm.conf`` that is not here: each command of Slurm would fail."""
+    loaded = load_coupled(path)
+    for problem in problems_here(path, loaded.slurm):
+        raise CoschedError(str(problem))
+    return loaded
+
+
+def problems_here(path: Path, settings: SlurmSettings) -> list[Problem]:
+    """Returns the mistakes in the settings of a file that this machine shows."""
+    if not settings.conf or os.path.isfile(os.path.join("/", settings.conf)):
+        return []
+    conf = printable(settings.conf)
+    text = f"'{conf}' is no file here; write the path of the cluster's slurm.conf"
+    return placed([Mistake("slurm.conf", text)], read_document(path), str(path))
 
 
 def coupled_config(document: SlurmDomain) -> CoupledConfig:

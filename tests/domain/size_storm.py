@@ -34,6 +34,7 @@ from collections import Counter
 from pathlib import Path
 
 from cosched import Client, Job
+from cosched.cluster.answers import JOINED
 from cosched.cluster.client import ANSWER_WITHIN_S, NoDomain, Patience
 from cosched.config.domain import LifeSettings, SecuritySettings
 from cosched.config.queue import ChangeSettings, QueueSettings
@@ -284,7 +285,7 @@ class SizeStorm:
             "with pages": self.program.nodes_of_pages(),
         }
         wrong = {what: each for what, each in found.items() if each != hosts}
-        down = [n["node"] for n in nodes if n["state"] not in ("up", "drained")]
+        down = [n["node"] for n in nodes if n["state"] not in JOINED]
         return f"{job['state']} on {hosts}, {wrong}, down {down}" if wrong or down else ""
 
     def finish(self) -> None:

@@ -221,7 +221,7 @@ def test_down_ends_a_domain_whose_controller_was_killed(private):
         assert (status, "1 job runs" in err) == (1, True)
         assert not is_held(private.lock("controller"))
     status, out, err = private.run("cluster", "down", "--end-jobs")
-    assert (status, out, err) == (0, f"ended job {number}\n", "")
+    assert (status, out, err) == (0, f"ended job {number}; the domain is down\n", "")
     until(lambda: not private.members())
     with contextlib.closing(sqlite3.connect(private.paths.store)) as store:
         (state,) = store.execute("select state from jobs where number = ?", (waiting,))
@@ -325,7 +325,7 @@ def test_down_starts_no_job_that_waits(private):
     (private.folder / "go").touch()
     until(lambda: private.strays() == set())
     status, out, err = private.run("cluster", "down")
-    assert (status, out, err) == (0, "", "")
+    assert (status, out, err) == (0, "the domain is down\n", "")
     assert not (private.folder / "waited").exists()
 
 
@@ -388,7 +388,8 @@ def test_down_ends_all_agents_of_a_domain_of_this_machine(make_rig, lost):
         timeout=WITHIN_S,
         check=False,
     )
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "the domain is down\n"
     assert rig.members["n1"].wait(WITHIN_S) == 0
     if not lost:
         assert rig.members["n2"].wait(WITHIN_S) == 0

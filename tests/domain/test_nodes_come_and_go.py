@@ -97,7 +97,7 @@ def test_idle_node_is_removed_and_its_agent_ends_well(user):
 def test_busy_node_leaves_after_its_jobs(user):
     rig = user.rig
     number = begin(rig, nodes=2)
-    line = f"n2: to be removed after jobs {number}\n"
+    line = f"n2: to be removed after job {number}\n"
     assert user.run("cluster", "remove", "n2") == (0, line, "")
     assert nodes(rig) == {"n1": "up", "n2": "leaving"}
     waiting = rig.shell("true", nodes=1)

@@ -139,7 +139,7 @@ def test_a_job_that_is_cancelled_ends_its_children(user, python):
     number = user.submit("--nodes", "2", "--ppn", "1", python, SPAWNER, "sleeping")
     job = {"output": f"cosched-{number}.out"}
     user.rig.until(lambda: user.rig.output(job).count("asleep") == 1, "has not spawned")
-    assert user.run("cancel", str(number)) == (0, "", "")
+    assert user.run("cancel", str(number)) == (0, f"job {number}: cancelled\n", "")
     assert user.rig.wait(number)["state"] == "cancelled"
     assert not user.rig.strays("spawned.py")
 

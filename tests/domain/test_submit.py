@@ -176,7 +176,11 @@ def test_queue_shows_jobs_that_run_wait_and_have_ended(user):
     assert rows[str(first)][8] == "n1,n2"
     assert rows[str(second)][5] == "queued"
     assert rows[str(second)][6].startswith("~")
-    assert user.run("cancel", str(first), str(second)) == (0, "", "")
+    assert user.run("cancel", str(first), str(second)) == (
+        0,
+        f"job {first}: cancelled\njob {second}: cancelled\n",
+        "",
+    )
     user.rig.wait(first)
     jobs = json.loads(user.run("queue", "--me", "--ended", "2", "--json")[1])["jobs"]
     assert [(job["job"], job["state"]) for job in jobs] == [
@@ -187,9 +191,9 @@ def test_queue_shows_jobs_that_run_wait_and_have_ended(user):
 
 def test_held_job_starts_when_it_is_released(user):
     number = user.submit("--hold", "echo", "ran")
-    assert user.run("hold", str(number)) == (0, "", "")
+    assert user.run("hold", str(number)) == (0, f"job {number}: held\n", "")
     assert user.rig.state(number) == "held"
-    assert user.run("unhold", str(number)) == (0, "", "")
+    assert user.run("unhold", str(number)) == (0, f"job {number}: not held\n", "")
     assert user.run("output", "-f", str(number)) == (0, "ran\n", "")
     status, _, err = user.run("hold", str(number))
     assert (status, err) == (1, f"cosched: job {number}: has ended (done)\n")

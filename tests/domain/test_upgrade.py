@@ -174,16 +174,17 @@ def test_agents_are_upgraded_one_after_the_other(make_rig):
     for name, other in (("n1", "n2"), ("n2", "n1")):
         with ThreadPoolExecutor(1) as pool:
             drained = pool.submit(drain, rig, other, name)
-            rig.until(partial(is_drained, rig, other, name), "the node is not drained")
+            rig.until(partial(is_in, "draining", rig, other, name), "it does not drain")
             assert not drained.done()
             for number in on[name]:
                 (rig.work / str(numbers.index(number))).touch()
             # The node is free once its jobs have ended; the other node's jobs run on.
             drained.result()
+            assert is_in("drained", rig, other, name)
         assert not places()[name]
         rig.kill(name, signal.SIGTERM)
         rig.start(name)
-        rig.until(partial(is_drained, rig, other, name), "the node has not joined")
+        rig.until(partial(is_in, "drained", rig, other, name), "it has not joined")
         with rig.client(other) as client:
             client.undrain([name])
         later = rig.wait(rig.shell("echo later"))
@@ -199,8 +200,8 @@ def drain(rig, by, name):
         client.drain([name], "an upgrade", wait=True)
 
 
-def is_drained(rig, by, name):
-    """Returns whether a node has joined again, as the agent of another node answers."""
+def is_in(state, rig, by, name):
+    """Returns whether a node is in this state, as the agent of another node answers."""
     with rig.client(by) as client:
-        (state,) = (node["state"] for node in client.nodes() if node["node"] == name)
-    return state == "drained"
+        (found,) = (node["state"] for node in client.nodes() if node["node"] == name)
+    return found == state

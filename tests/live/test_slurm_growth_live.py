@@ -124,7 +124,8 @@ def test_job_of_the_domain_gives_idle_nodes_to_slurm(site):
     site.wait(job)
     printed = output(site, f"{job}.out")
     assert "the job has 1\n" in printed, printed
-    _, first, second = printed[printed.index("the job has") :].splitlines()
+    _, first, second, down = printed[printed.index("the job has") :].splitlines()
+    assert down == "the domain is down"
     assert first.split()[0] != second.split()[0]
     site.until_nothing_runs()
 

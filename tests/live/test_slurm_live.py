@@ -212,7 +212,8 @@ def test_batch_script_runs_jobs_through_a_domain_of_its_allocation(site):
     assert "status 3" in lines
     assert "cosched-agents" in lines
     at = lines.index("down 0")
-    assert lines[at + 1 :] == [lines[0], f"no domain is up in {HOME}/run.{job}"]
+    nothing = f"no domain is up in {HOME}/run.{job}"
+    assert lines[at + 1 :] == [lines[0], "the domain is down", nothing]
     for name in (f"domain/keys/{site.last}.secret", "domain/keys/controller.secret"):
         mode = site.root("stat", "-c", "%a %u", f"{HOME}/run.{job}/{name}")
         assert mode == f"600 {USER}\n"
@@ -266,7 +267,7 @@ def test_controller_runs_where_salloc_was_typed(site):
         "cosched submit --wait uname -n; cosched cluster down"
     )
     said = site.user(site.last, "salloc", "--quiet", "-w", "lab1", "sh", "-c", script)
-    assert said == "domain alloc is up: lab1\nlab1\n"
+    assert said == "domain alloc is up: lab1\nlab1\nthe domain is down\n"
     assert f'controller = "{site.last}:' in site.read("alloc/domain/domain.toml")
 
 

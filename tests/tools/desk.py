@@ -30,7 +30,8 @@ class FakeDesk:
 
     def __init__(self, run_dir: Path, slots=4):
         self.asked, self.jobs, self.refusals, self.pairs = [], {}, {}, []
-        self.slots = slots
+        self.nodes = []
+        self.node("n1", slots=slots)
         self.on_submit = lambda job: None
         self.before_answer = lambda request: None
         self.release = threading.Event()
@@ -91,6 +92,11 @@ class FakeDesk:
             "why": "ended with status 0",
             **more,
         }
+
+    def node(self, name, state="up", jobs=(), slots=4):
+        """Adds a node that the domain has."""
+        facts = {"reason": "", "slots": slots, "tasks_most": slots, "jobs": list(jobs)}
+        self.nodes.append({"node": name, "state": state, **facts})
 
     def close(self):
         """Ends the thread first: it would accept on another socket with this number."""
@@ -173,16 +179,12 @@ class FakeDesk:
         return self.pairs
 
     def _nodes(self, _):
-        return [
-            {
-                "node": "n1",
-                "state": "up",
-                "reason": "",
-                "slots": self.slots,
-                "tasks_most": self.slots,
-                "jobs": [],
-            }
-        ]
+        return self.nodes
+
+    def _drain(self, _):
+        return {}
+
+    _undrain = _drain
 
     def _cancel(self, number):
         self.jobs[number].update(state="cancelled", status=143, reason="cancelled")

@@ -14,6 +14,7 @@ from cosched.cli.declared import Command, argument, command, flag, option
 from cosched.cli.hosts_option import hosts_option
 from cosched.cli.options import domain_dir_option
 from cosched.cluster.client import Client
+from cosched.cluster.job_texts import jobs_text
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.up.domain import await_end, wait_joined
 from cosched.cluster.up.members import start_agent
@@ -152,5 +153,4 @@ class Remove(Command):
         if self.wait or not jobs:
             click.echo(f"removed {names}")
         else:
-            numbers = ", ".join(map(str, jobs))
-            click.echo(f"{names}: to be removed after jobs {numbers}")
+            click.echo(f"{names}: to be removed after {jobs_text(jobs)}")

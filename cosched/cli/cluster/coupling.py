@@ -32,6 +32,7 @@ from cosched.cluster.up.domain import refuse_second, start_coupled
 from cosched.config.domain import load_any_coupled
 from cosched.config.slurm import is_coupled, load_coupled
 from cosched.core.errors import CoschedError
+from cosched.documents import is_there
 from cosched.linux.files.whole import write_whole
 from cosched.linux.here import this_node
 
@@ -91,7 +92,7 @@ class Gate(Command):
 
     def run(self) -> None:
         paths = DomainPaths(self.run_dir)
-        if paths.config.exists() and not is_coupled(paths.config):
+        if is_there(paths.config) and not is_coupled(paths.config):
             raise CoschedError(
                 f'{paths.config}: has no engine = "slurm", so it has no gate'
             )

@@ -4,14 +4,21 @@ that is up."""
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from cosched.cli.connection import NO_ANSWER_YET, UNTIL_NODES_ARE_FREE, connect
 from cosched.cli.declared import Command, argument, command, flag, option
 from cosched.cli.options import domain_dir_option, json_option
+from cosched.cluster.client import Client
+from cosched.cluster.job_texts import jobs_text
 from cosched.tables import table
+
+if TYPE_CHECKING:
+    from cosched.cluster.answers import NodeInfo
 
 
 @command("status")
@@ -38,14 +45,13 @@ class Status(Command):
                 node["node"],
                 node["state"],
                 str(node["slots"]),
-                " ".join(map(str, node["jobs"])) or "-",
+                ", ".join(map(str, node["jobs"])) or "-",
                 node["reason"],
             )
             for node in nodes
         ]
-        click.echo(
-            "\n".join(table(("node", "state", "slots", "jobs", "reason"), rows, "<<><<"))
-        )
+        head = ("node", "state", "slots", "job numbers", "reason")
+        click.echo("\n".join(table(head, rows, "<<><<")))
 
 
 @command("undrain")
@@ -63,6 +69,9 @@ class Undrain(Command):
     def run(self) -> None:
         with connect(self.run_dir) as client:
             client.undrain(self.names)
+            for node in _named(client, self.names):
+                state = "" if node["state"] == "up" else f"; it is {node['state']}"
+                click.echo(f"undrained {node['node']}{state}")
 
 
 @command("drain")
@@ -84,6 +93,21 @@ class Drain(Undrain):
         slow = UNTIL_NODES_ARE_FREE if self.wait else NO_ANSWER_YET
         with connect(self.run_dir, slow=slow) as client:
             client.drain(self.names, self.reason, wait=self.wait)
+            for node in _named(client, self.names):
+                click.echo(_drained_line(node))
+
+
+def _named(client: Client, names: Sequence[str]) -> list[NodeInfo]:
+    return [node for node in client.nodes() if node["node"] in names]
+
+
+def _drained_line(node: NodeInfo) -> str:
+    """Returns one line about a node that was drained, as it is now."""
+    name, state, jobs = node["node"], node["state"], node["jobs"]
+    if state not in ("draining", "drained"):
+        return f"drained {name}; it is {state}"
+    runs = "runs" if len(jobs) == 1 else "run"
+    return f"{state} {name}" + (f": {jobs_text(jobs)} {runs} on" if jobs else "")
 
 
 @command("reload")
@@ -95,8 +119,8 @@ class Reload(Command):
     security.root_from, security.least_uid, symbiosis.wrong_runs,
     symbiosis.share_up_to, symbiosis.slowed_most, and [coupling] without listen,
     domains and metrics. Jobs that run or wait keep their limits. All other settings need
-    a restart. A file with a mistake changes nothing. A controller that gets SIGHUP does
-    the same.
+    a restart of the controller, of the agents or of both; the command names them. A file
+    with a mistake changes nothing. A controller that gets SIGHUP does the same.
 
     \b
     Example:

@@ -36,10 +36,10 @@ class _OfJobs(Command):
     run_dir: Path = domain_dir_option()
     as_json: bool = json_option()
 
-    def _steer(self, name: str, action: Callable[[Client, JobRef], None]) -> int:
-        """Does it to each job; one line on stderr for each job that refuses. Returns 1 if
-        one does. Raises CoschedError, and does nothing, if a word names no job or several.
-        name: that of the command."""
+    def _steer(self, name: str, action: Callable[[Client, JobRef], None], done: str) -> int:
+        """Does it to each job, with one line for each; that of a refusal is on stderr.
+        Returns 1 if there is one. Raises CoschedError, and does nothing, if a word names no
+        job or several. name: that of the command. done: the state of a job after it."""
         problems: dict[JobRef, str | None] = {}
         with connect(self.run_dir) as client:
             for job in find_own_jobs(client, self.jobs, os.geteuid(), f"cosched {name}"):
@@ -56,6 +56,9 @@ class _OfJobs(Command):
                 for job, error in problems.items()
             ]
             click.echo(json.dumps({"jobs": rows}))
+        else:
+            for job in (job for job, error in problems.items() if error is None):
+                click.echo(f"job {job}: {done}")
         for problem in filter(None, problems.values()):
             print(f"cosched: {problem}", file=sys.stderr)
         return int(any(problems.values()))
@@ -79,7 +82,7 @@ class Cancel(_OfJobs):
     """
 
     def run(self) -> int:
-        return self._steer("cancel", Client.cancel)
+        return self._steer("cancel", Client.cancel, "cancelled")
 
 
 @command("hold")
@@ -97,7 +100,7 @@ class Hold(_OfJobs):
     """
 
     def run(self) -> int:
-        return self._steer("hold", Client.hold)
+        return self._steer("hold", Client.hold, "held")
 
 
 @command("unhold")
@@ -112,7 +115,7 @@ class Unhold(_OfJobs):
     """
 
     def run(self) -> int:
-        return self._steer("unhold", Client.unhold)
+        return self._steer("unhold", Client.unhold, "not held")
 
 
 #: The minimum, the ideal and the preferred size, in nodes; None: this one stays.

@@ -84,7 +84,9 @@ class Down(Command):
     run_dir: Path = run_dir_option()
 
     def run(self) -> None:
-        if not life.down(self.run_dir):
+        if life.down(self.run_dir):
+            click.echo("the lab is down")
+        else:
             click.echo("no lab is up", err=True)
 
 

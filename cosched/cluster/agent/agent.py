@@ -47,11 +47,13 @@ from cosched.cluster.paths import DomainPaths
 from cosched.cluster.user_socket import Person, UserSocket
 from cosched.config.domain import DomainConfig, load_config
 from cosched.core.complaints import Complaints
+from cosched.core.counting import named
 from cosched.core.decoding import printable
 from cosched.core.errors import CoschedError
 from cosched.core.names import CONTROLLER
 from cosched.core.units import NS_PER_S
 from cosched.linux.files.owners import refuse_open
+from cosched.linux.users import named_user
 from cosched.rundir.paths import NodePaths
 
 #: Messages about jobs that come before the controller's welcome.
@@ -299,9 +301,19 @@ def serve(run_dir: Path, node: str, notes: StepNotes, slots: int = 0) -> None:
     config = load_config(paths.config)
     config = replace(config, slots=config.slots or slots)
     if node not in config.nodes:
-        raise CoschedError(f"{paths.config}: has no node '{node}'; give --node")
+        raise CoschedError(
+            f"{paths.config}: node '{node}' is none of {named(config.node_names, 'node')}; "
+            f"name one with --node, or add it: cosched cluster add {node}=HOST:PORT"
+        )
     keys = load_keys(paths.keys, node, (CONTROLLER, *known_keys(paths.keys, config.nodes)))
-    paths.node(node).mkdir(mode=0o755, parents=True, exist_ok=True)
+    try:
+        paths.node(node).mkdir(mode=0o755, parents=True, exist_ok=True)
+    except OSError as error:
+        owner = named_user(paths.run_dir.stat().st_uid)
+        raise CoschedError(
+            f"{paths.node(node)}: cannot be made: {error.strerror}; start the agent as "
+            f"{owner}, the owner of {paths.run_dir}"
+        ) from None
     run_member(
         lambda ready, log: Agent(node, config, keys, paths, log, notes).run(ready),
         paths.agent_lock(node),

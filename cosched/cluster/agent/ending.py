@@ -7,6 +7,7 @@ is broken, the controller orders the end directly, and the agent reports for thi
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 from cosched.cluster.agent.frames import EndTasks
@@ -26,8 +27,7 @@ NOT_STARTED = 125
 class Ending:
     """The end of one world. worlds: at the job's root, the worlds that it has spawned.
 
-    reported: whether the end of the subtree was reported. steward_gone: whether this node
-    has no steward any more.
+    steward_gone: whether this node has no steward any more.
 
     send: sends a message of this world to a member. later: calls a function after a time
     in seconds. forget: removes the world from its node.
@@ -41,8 +41,8 @@ class Ending:
         later: Callable[[float, Callable[[], None]], None],
         forget: Callable[[], None],
     ) -> None:
-        self.reported = False
         self.steward_gone = False
+        self._ended_ns = 0  # when the end of the subtree was reported; 0: it was not
         self._route = route
         self._start = route.job, route.start
         self._here = route.hosts[route.place]
@@ -61,6 +61,11 @@ class Ending:
         self._output_lost: Failure | None = None
         self._limit = EndLimit()
         self._overdue = ""  # why this node's steward was killed
+
+    @property
+    def reported(self) -> bool:
+        """Whether the end of the subtree was reported."""
+        return self._ended_ns > 0
 
     # --- what has happened ----------------------------------------------------------------
 
@@ -202,9 +207,9 @@ class Ending:
             return
         if self._children:
             return
-        self.reported = True
+        self._ended_ns = time.time_ns()
         if not self._direct:
-            self._send(self._route.parent, SubtreeEnded(*self._start, self._cause))
+            self._report(self._route.parent)
         if not self._route.heads_job or self._direct:
             self._forget()
 
@@ -222,4 +227,7 @@ class Ending:
     def report_again(self) -> None:
         """Sends the end to a controller that may not have it (only at the root)."""
         if self.reported:
-            self._send(CONTROLLER, SubtreeEnded(*self._start, self._cause))
+            self._report(CONTROLLER)
+
+    def _report(self, to: str) -> None:
+        self._send(to, SubtreeEnded(*self._start, self._cause, self._ended_ns))

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from cosched.cluster.answers import JOINED
 from cosched.cluster.client import USUAL_PATIENCE, Client, NoDomain, Patience
 from cosched.cluster.keys import make_keys, remove_keys, without_keys
 from cosched.cluster.paths import DomainPaths
@@ -17,9 +18,11 @@ from cosched.cluster.up.nodes import DomainNode, controller_node
 from cosched.cluster.up.resting import PRIVATE
 from cosched.config.domain import DomainConfig, load_config, write_config
 from cosched.config.slurm import is_coupled
+from cosched.core.config.tables import differences
 from cosched.core.errors import CoschedError
 from cosched.core.names import CONTROLLER
 from cosched.core.units import NS_PER_S
+from cosched.documents import is_there
 from cosched.linux.files.owners import acting_as_owner, acts_for_another
 from cosched.linux.files.whole import write_whole
 from cosched.linux.waiting import comes_true
@@ -52,7 +55,7 @@ def written_domain(paths: DomainPaths, config: DomainConfig) -> Iterator[bool]:
             "with: cosched cluster couple --config FILE, or name another --run-dir"
         )
     before = paths.config.read_bytes() if paths.config.exists() else None
-    had_others = before is not None and _differs(load_config(paths.config), config)
+    had_others = before is not None and _has_others(load_config(paths.config), config)
     new = without_keys(paths.keys, config.members)
     try:
         write_domain(paths, config)
@@ -68,10 +71,16 @@ def written_domain(paths: DomainPaths, config: DomainConfig) -> Iterator[bool]:
         write_whole(paths.former_config, before)
 
 
-def _differs(old: DomainConfig, new: DomainConfig) -> bool:
-    """Returns whether two domains differ in more than their names, nodes and addresses."""
+def _has_others(old: DomainConfig, new: DomainConfig) -> bool:
+    """Returns whether a user may want the settings of a former domain back."""
+    return old.name != PRIVATE and bool(other_settings(old, new))
+
+
+def other_settings(old: DomainConfig, new: DomainConfig) -> list[str]:
+    """Returns the settings in which two domains differ, other than their names, nodes and
+    addresses."""
     placed = replace(old, name=new.name, controller=new.controller, nodes=new.nodes)
-    return old.name != PRIVATE and placed != new
+    return list(differences(placed, new))
 
 
 def start_domain(
@@ -117,7 +126,7 @@ def start_killed(paths: DomainPaths, places: Sequence[DomainNode]) -> list[str]:
     other nodes. Then agents whose controller has ended have ended, too.
     """
     names = [place.name for place in places]
-    if not paths.config.exists() or is_coupled(paths.config):
+    if not is_there(paths.config) or is_coupled(paths.config):
         return []
     config = load_config(paths.config)
     locks = {CONTROLLER: paths.controller_lock}
@@ -263,9 +272,7 @@ def _still_missing(paths: DomainPaths, nodes: Sequence[str], within_s: float) ->
             Client.connect(paths.run_dir, nodes[0]) as client,
         ):
             missing = [
-                each["node"]
-                for each in client.nodes()
-                if each["state"] not in ("up", "drained")
+                each["node"] for each in client.nodes() if each["state"] not in JOINED
             ]
         if missing and here and not is_held(paths.controller_lock):
             raise CoschedError(f"the controller has ended; see {paths.controller_log}")

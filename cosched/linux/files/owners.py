@@ -124,11 +124,16 @@ def refuse_foreign(path: Path) -> None:
 
 def refuse_open(*paths: Path) -> None:
     """Raises CoschedError for a file or folder that users beside root and its owner may
-    change. A missing one is not looked at."""
+    change, and for one in a closed folder. A missing one is not looked at."""
     for path in paths:
-        with contextlib.suppress(FileNotFoundError):
-            if is_open_to_others(path.stat()):
-                raise CoschedError(f"{path}: other users can change it; chmod go-w it")
+        try:
+            found = path.stat()
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise CoschedError(f"{path}: {error.strerror}; use another --run-dir") from None
+        if is_open_to_others(found):
+            raise CoschedError(f"{path}: other users can change it; chmod go-w it")
 
 
 def _refuse_other_users(path: Path) -> None:

@@ -564,14 +564,17 @@ def test_queue_of_one_user_and_of_jobs_that_have_ended(desk):
     assert desk.asked[-1] == {"do": "queue", "ended": 0, "folded": True}
 
 
-@pytest.mark.parametrize("what", ["cancel", "hold", "unhold"])
-def test_each_job_is_steered_and_a_refusal_is_one_line(desk, capsys, what):
+@pytest.mark.parametrize(
+    ("what", "done"), [("cancel", "cancelled"), ("hold", "held"), ("unhold", "not held")]
+)
+def test_each_job_is_steered_with_one_line(desk, capsys, what, done):
     for number in (1, 2, 3):
         desk.job(number)
     desk.refusals[2] = "job 2: has ended (done)"
     assert run_cli(cosched, [what, "1", "2", "3", "1"]) == 1
     printed = capsys.readouterr()
-    assert (printed.out, printed.err) == ("", "cosched: job 2: has ended (done)\n")
+    assert printed.out == f"job 1: {done}\njob 3: {done}\n"
+    assert printed.err == "cosched: job 2: has ended (done)\n"
     assert desk.asked == [{"do": what, "job": number} for number in (1, 2, 3)]
     assert run_cli(cosched, [what, "1", "2", "--json"]) == 1
     assert json.loads(capsys.readouterr().out) == {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import signal
@@ -93,6 +94,15 @@ def test_an_unexpected_error_is_one_line_and_a_file(tmp_path, monkeypatch, capsy
     assert len(line.splitlines()) == 1
     assert "Traceback" in details.read_text()
     assert details.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_closed_folder_is_one_line(capsys):
+    @click.command("reads")
+    def reads() -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", "/root/run/domain")
+
+    assert run_cli(reads, []) == 1
+    assert capsys.readouterr().err == "reads: /root/run/domain: Permission denied\n"
 
 
 def test_an_unexpected_error_without_a_place_for_details(monkeypatch, capsys):

@@ -25,7 +25,7 @@ class NodeState(Enum):
 
     DOWN = "down"  #: it never joined
     UP = "up"
-    DRAINED = "drained"  #: an operator keeps new jobs away
+    DRAINED = "drained"  #: an operator keeps new jobs away; some may still run there
     LOST = "lost"  #: it was up and does not answer
 
 
@@ -62,10 +62,13 @@ class NodeEntry:
         """Whether the agent is there."""
         return self.state in (NodeState.UP, NodeState.DRAINED)
 
-    @property
-    def shown_state(self) -> str:
-        """Its state in a word."""
-        return "leaving" if self.leaving and self.answers else self.state.value
+    def shown_state(self, *, busy: bool) -> str:
+        """Returns its state in a word. busy: whether it has a job, or may have one."""
+        if self.leaving and self.answers:
+            return "leaving"
+        if self.state is NodeState.DRAINED and busy:
+            return "draining"
+        return self.state.value
 
     @property
     def why(self) -> str:

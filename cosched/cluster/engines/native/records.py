@@ -195,20 +195,37 @@ class Records:
                 named.update(ref.number for ref in parse_jobs(text, ""))
         return self._store.forget_ended(before_ns, named)
 
-    def finish(self, record: Record, state: State, status: int | None, reason: str) -> None:
-        """Stores the end of a job. status: None if no task of it has ended."""
+    def finish(
+        self,
+        record: Record,
+        state: State,
+        status: int | None,
+        reason: str,
+        ended_ns: int | None = None,
+    ) -> None:
+        """Stores the end of a job. status: None if no task of it has ended. ended_ns: when
+        a node saw its end, as while this controller was away; None: now."""
         status = _NO_STATUS if status is None else status
-        self._finish([record], state, status, reason)
+        now_ns = self._clock.now_ns()
+        if ended_ns is None:
+            ended_ns = now_ns
+        # The clock of the node may differ from this one.
+        ended_ns = max(min(ended_ns, now_ns), record.started_ns or record.submitted_ns)
+        self._finish([record], state, status, reason, ended_ns)
 
     def finish_all(self, records: Sequence[Record], state: State, reason: str) -> None:
         """Stores the end of several jobs at once of which no task has begun."""
-        self._finish(records, state, _NO_STATUS, reason)
+        self._finish(records, state, _NO_STATUS, reason, self._clock.now_ns())
 
     def _finish(
-        self, records: Sequence[Record], state: State, status: int, reason: str
+        self,
+        records: Sequence[Record],
+        state: State,
+        status: int,
+        reason: str,
+        ended_ns: int,
     ) -> None:
         reason = _one_line(reason)
-        ended_ns = self._clock.now_ns()
         self.save_all(records, state=state, status=status, reason=reason, ended_ns=ended_ns)
         for record in records:
             self.run_times.add(record)

@@ -214,12 +214,13 @@ class JobRequests:
     async def _nodes(self, _person: Person, _request: dict[str, Any]) -> Any:
         jobs: dict[str, list[int]] = {}
         for start in self._jobs.starts.active.values():
-            for host in start.record.admitted:
+            for host in start.holds:
                 jobs.setdefault(host, []).append(start.record.number)
+        unknown = not self._jobs.recovered
         return [
             {
                 "node": member.name,
-                "state": member.shown_state,
+                "state": member.shown_state(busy=unknown or member.name in jobs),
                 "reason": member.why,
                 "slots": member.slots,
                 "tasks_most": member.slots * self._config.tasks_per_slot,
@@ -234,6 +235,8 @@ class JobRequests:
     async def _drain(self, person: Person, request: dict[str, Any]) -> Any:
         reason: str = convert(request.get("reason", ""), Name, "the reason of a drain")
         members = self._named(request)
+        if request.get("wait") and not self._jobs.recovered:
+            raise self._jobs.not_known_yet("what runs on the nodes")
         for member in members:
             with must_succeed(f"drain of node {member.name}"):
                 self._store.save_drain(member.name, reason)

@@ -68,6 +68,7 @@ class SharedJobs:
     ) -> None:
         self._records = basics.records
         self._clock = basics.clock
+        self._began_ns = self._clock.now_ns()  # this life of the controller
         self._report = basics.report
         self._settings = settings
         self._store = store
@@ -121,7 +122,8 @@ class SharedJobs:
         record = self._records.find(number)
         if record is None or record.ended_ns is None:
             return record
-        late = self._clock.now_ns() - record.ended_ns > LATE_NS
+        # Nodes report only now about a job that ended before this life.
+        late = self._clock.now_ns() - max(record.ended_ns, self._began_ns) > LATE_NS
         return None if late else record
 
     def _learn(self, record: Record, seen: _Seen, reported: Iterable[int]) -> None:

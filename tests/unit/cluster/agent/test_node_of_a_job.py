@@ -1,5 +1,7 @@
 """The end of a job on one of its nodes."""
 
+import time
+
 import pytest
 from msgspec.structs import replace
 
@@ -194,7 +196,21 @@ def test_job_goes_on_without_the_tasks_that_it_began_with():
     assert not node.steward.killed
     node.job.worlds.take("n1", SubtreeEnded(1, 1, None, world=1))
     node.job.steward_ended()
-    assert node.sent == [(CONTROLLER, SubtreeEnded(1, 1, None))]
+    ((to, ended),) = node.sent
+    assert (to, type(ended), ended.failure) == (CONTROLLER, SubtreeEnded, None)
+
+
+def test_root_repeats_its_end_with_the_time_of_the_end():
+    node = Node(0).run()
+    node.job.take_frame(TasksEnded())
+    for child in ("n2", "n3"):
+        node.job.take(child, SubtreeEnded(1, 1, None))
+    before_ns = time.time_ns()
+    node.job.steward_ended()
+    node.job.report_again()
+    first, second = node.sent_of(SubtreeEnded)
+    assert first == second
+    assert before_ns <= first.ended_ns <= time.time_ns()
 
 
 def test_direct_end_reports_no_change_whose_tasks_may_still_run():
@@ -307,7 +323,7 @@ def test_steward_that_is_killed_while_it_writes_output_of_others_fails_the_job()
     assert [end.reason for end in node.sent_of(End)] == [killed, killed]
     for child in ("n2", "n3"):
         node.job.take(child, SubtreeEnded(1, 1, None))
-    assert node.sent_of(SubtreeEnded) == [SubtreeEnded(1, 1, Failure(1, killed))]
+    assert [end.failure for end in node.sent_of(SubtreeEnded)] == [Failure(1, killed)]
 
 
 @pytest.mark.parametrize("written", [100, 70])
@@ -321,7 +337,7 @@ def test_job_has_failed_unless_its_steward_has_written_all_output(written):
     node.job.steward_ended()
     reason = "output of the job is lost: its steward on n1 was killed"
     failure = None if written == 100 else Failure(1, reason)
-    assert node.sent_of(SubtreeEnded) == [SubtreeEnded(1, 1, failure)]
+    assert [end.failure for end in node.sent_of(SubtreeEnded)] == [failure]
 
 
 @pytest.mark.parametrize("place", [3, 2**40])

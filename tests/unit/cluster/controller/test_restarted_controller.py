@@ -44,6 +44,34 @@ def test_job_that_ended_while_the_controller_and_a_node_were_away_ends(store):
     asyncio.run(scenario())
 
 
+@pytest.mark.parametrize(("after_ns", "took_ns"), [(7, 7), (-7, 0)])
+def test_job_that_ended_while_the_controller_was_away_took_until_its_end(
+    store, after_ns, took_ns
+):
+    async def scenario():
+        await run_jobs(Controller(store), {"nodes": 1})
+        began_ns = store.find(1).started_ns
+        again = Controller(store)
+        again.join("n0", reports=[StartReport(1, 1, ENDED, began_ns, root=True)])
+        again.recovery.resolve()
+        again.take("n0", SubtreeEnded(1, 1, None, began_ns + after_ns))
+        assert store.find(1).ended_ns == began_ns + took_ns
+
+    asyncio.run(scenario())
+
+
+def test_no_job_ends_later_than_now(store):
+    """The clock of its root may be fast."""
+
+    async def scenario():
+        controller = Controller(store)
+        await run_jobs(controller, {"nodes": 1})
+        controller.take("n0", SubtreeEnded(1, 1, None, 1 << 62))
+        assert store.find(1).ended_ns <= controller.jobs.clock.now_ns()
+
+    asyncio.run(scenario())
+
+
 def test_ended_job_is_over_when_its_last_node_is_lost(store):
     async def scenario():
         await run_jobs(Controller(store), {"nodes": 2})

@@ -206,13 +206,8 @@ class Starts:
         self._send(start.root, end)
 
     def on(self, name: str) -> list[ActiveStart]:
-        """Returns the starts that have a node, to which it is to come, or that wait for
-        its end."""
-        return [
-            each
-            for each in self.active.values()
-            if name in each.record.admitted or name in (each.waits_for or ())
-        ]
+        """Returns the starts that hold a node (``ActiveStart.holds``)."""
+        return [each for each in self.active.values() if name in each.holds]
 
     def break_on(self, name: str, reason: str) -> None:
         """Ends the starts on a node; each of their nodes reports for itself."""
@@ -273,6 +268,7 @@ class Starts:
                 start.failure = start.failure or message.failure
             case SubtreeEnded():
                 start.failure = start.failure or message.failure
+                start.ended_ns = message.ended_ns or None
                 self._over(start)
 
     def _take_about_unknown(self, sender: str, message: OfJob) -> None:
@@ -375,7 +371,7 @@ class Starts:
         tries = start.record.failed_starts + start.not_made
         if tries > 1 and state is State.FAILED:
             reason += f"; {tries} starts have failed, the job is not tried again"
-        self._records.finish(start.record, state, status, reason)
+        self._records.finish(start.record, state, status, reason, start.ended_ns)
 
     def _starts_again(self, start: ActiveStart) -> bool:
         """Returns whether the job waits again. The loss of a node does not end a job that

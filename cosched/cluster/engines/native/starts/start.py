@@ -44,11 +44,19 @@ class ActiveStart:
     cancelled: bool = False
     misfit: bool = False  #: nothing was sent, because it needs another number of nodes now
     mates: Addresses = ()  #: the jobs that begin with it
+    #: When its tasks were gone, by the wall clock of its root; None: not known.
+    ended_ns: int | None = None
 
     @property
     def root(self) -> str:
         """The name of its first node, which never leaves it."""
         return self.record.hosts[0]
+
+    @property
+    def holds(self) -> set[str]:
+        """The names of the nodes that it has, that are to come to it, or for whose end it
+        waits."""
+        return {*self.record.admitted, *(self.waits_for or ())}
 
     def expect_root(self, sender: str) -> None:
         """Raises CoschedError for another member than its root."""
