@@ -27,8 +27,9 @@ from typing import Any
 
 from benchmarks.commands import output_of
 from benchmarks.domain_lab import domain_on_halves
-from benchmarks.experiment import Bench, counted_steps, positive
+from benchmarks.experiment import Bench, positive
 from benchmarks.mpi import find
+from benchmarks.progress_lines import counted_steps
 from cosched import Client, Job
 from cosched.config.queue import QueueSettings
 from cosched.config.symbiosis import SymbiosisSettings

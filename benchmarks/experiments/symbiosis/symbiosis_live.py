@@ -28,7 +28,6 @@ from benchmarks.domain_lab import shared_domain
 from benchmarks.experiment import (
     Bench,
     above_zero,
-    counted_steps,
     in_one_line,
     positive,
     write_json,
@@ -40,6 +39,7 @@ from benchmarks.experiments.symbiosis.limited_jobs import (
     words_of,
 )
 from benchmarks.mpi import find
+from benchmarks.progress_lines import counted_steps
 from cosched import Client, Job
 from cosched.cluster.answers import JobInfo, PairInfo
 from cosched.config.queue import QueueSettings

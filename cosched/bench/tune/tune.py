@@ -91,7 +91,7 @@ class _Search:
         while batch := next_round(self.grid, self.observed, self.repeats):
             # The rule runs only between rounds, so a resumed search repeats its choices.
             for one in batch:
-                progress.plan([_name(left) for left in self._left(batch)])
+                progress.plan_at_most([_name(left) for left in self._left(batch)])
                 run = self._run(one, progress)
                 self.runs.append((one, run))
                 self.observed.setdefault(one, []).append(self._response_s(run))
@@ -118,7 +118,7 @@ class _Search:
                 self.warm = True
             number = len(self.runs) + 1
             at_most = len(self.runs) + len(self._left([one]))
-            progress.begin(number, at_most, _name(one), repeat)
+            progress.begin(f"run {number}/{at_most}", _name(one), repeat)
             run = self.session.run_once(setup, repeat, progress)
             self.store.add(title, setup.name, run)
             progress.end(run)
