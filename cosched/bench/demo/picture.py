@@ -8,6 +8,7 @@ from typing import Any
 
 from cosched.bench.results.results_table import SAME_WITHIN
 from cosched.bench.run.arms import Arm
+from cosched.core.counting import counted
 from cosched.launch.family import Family
 from cosched.tables import WIDTH
 
@@ -81,8 +82,8 @@ def _head(document: Mapping[str, Any]) -> list[str]:
     mpi, runs = document["mpi"], len(document["arms"][Arm.COSCHED.value]["repeats"])
     family = Family(mpi["family"]).title
     text = (
-        f"{job['count']} jobs of {job['ranks']} ranks on this machine, {family} "
-        f"{mpi['version']}, median of {runs} {'run' if runs == 1 else 'runs'}"
+        f"{job['count']} jobs of {job['ranks']} ranks on {job['ranks']} CPUs of this "
+        f"machine, {family} {mpi['version']}, median of {counted(runs, 'run')}"
     )
     return textwrap.wrap(text, WIDTH)
 
