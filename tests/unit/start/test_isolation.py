@@ -158,8 +158,13 @@ def test_a_command_has_no_escape_of_which_python_warns():
         assert compile(head, "command.sh", "exec").co_filename == "command.sh"
 
 
-def test_a_command_without_its_python_is_one_line(tmp_path):
+@pytest.mark.parametrize("in_venv", [False, True])
+def test_a_command_without_its_python_names_the_remedy(tmp_path, in_venv):
     command = installed(tmp_path / "bin", "#!/gone/python3")
+    remedy = "python3 -m pip install --force-reinstall ."
+    if in_venv:
+        (tmp_path / "pyvenv.cfg").write_text("home = /gone\n")
+        remedy = f"python3 -m venv --clear {tmp_path} && {tmp_path}/bin/pip install ."
     done = run([command], tmp_path, {})
-    problem = "hello: no Python at /gone/python3; install cosched again\n"
+    problem = f"hello: no Python at /gone/python3; in a clone of cosched: {remedy}\n"
     assert (done.stderr, done.returncode) == (problem, 127)
