@@ -16,7 +16,7 @@ from cosched.bench.demo.cpus import few_cpus
 from cosched.bench.demo.picture import picture
 from cosched.bench.demo.sample import build_shim, make_folder, write_workload
 from cosched.bench.results.document import document
-from cosched.bench.results.results import Failure
+from cosched.bench.results.results import Failure, Run
 from cosched.bench.run.arms import Arm
 from cosched.bench.run.bench import Outcome
 from cosched.bench.run.processes import RunLate
@@ -87,6 +87,17 @@ def test_busy_machine_and_failed_runs_give_no_conclusion(tmp_path):
     assert " ".join(picture(failed)).endswith(
         "No conclusion. 'at once, with cosched' failed: job 'wavefront.1' ended with "
         "status 3."
+    )
+
+
+def test_late_runs_give_the_advice_to_wait_for_a_quiet_machine(tmp_path):
+    late = Run(
+        Arm.COSCHED, 1, (), failure=Failure("not over in 40 s; the jobs that ran: a")
+    )
+    text = " ".join(picture(result(tmp_path, late)))
+    assert text.endswith(
+        "No conclusion. 'at once, with cosched' failed: not over in 40 s; the jobs that "
+        "ran: a. Try it again on a quiet machine."
     )
 
 
