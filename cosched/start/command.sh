@@ -24,6 +24,8 @@ if [ ! -x "$python" ]; then
     home=${bin%/*}
     if [ "$home" = /usr/lib/cosched ]; then
         remedy="install the package for this release: apt install --reinstall ./cosched_*.deb"
+    elif [ ! -w "$home" ]; then
+        remedy="ask its owner to install cosched with a Python that all users may run"
     elif [ -e "$home/pyvenv.cfg" ]; then
         remedy="in a clone of cosched: python3 -m venv --clear $home && $home/bin/pip install ."
     else

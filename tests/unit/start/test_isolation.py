@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 import warnings
 from pathlib import Path
 
@@ -121,6 +122,14 @@ def test_a_command_runs_processes_side_by_side(tmp_path):
     assert done.stdout.count(" log ") == 2
 
 
+@pytest.fixture
+def folder_of_all():
+    """A folder that all users may enter; those of pytest are closed."""
+    with tempfile.TemporaryDirectory(prefix="cosched-t-", dir="/tmp") as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
 def installed(folder, line):
     """Makes a command as an installer does; ``line``: the first of cosched-python."""
     folder.mkdir()
@@ -156,6 +165,23 @@ def test_a_command_has_no_escape_of_which_python_warns():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert compile(head, "command.sh", "exec").co_filename == "command.sh"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="runs as another user, so it needs root")
+def test_a_python_that_only_its_owner_may_run_is_named(folder_of_all):
+    """Such as one below /root: other users cannot make the environment again."""
+    python = folder_of_all / "own" / "python3"
+    python.parent.mkdir(mode=0o700)
+    python.symlink_to(sys.executable)
+    command = installed(folder_of_all / "bin", f"#!{python}")
+    done = run(
+        ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", command],
+        folder_of_all,
+        {},
+    )
+    remedy = "ask its owner to install cosched with a Python that all users may run"
+    assert done.stderr == f"hello: no Python at {python}; {remedy}\n"
+    assert done.returncode == 127
 
 
 @pytest.mark.parametrize("in_venv", [False, True])
