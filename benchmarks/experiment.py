@@ -11,13 +11,9 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
-from functools import partial
 from json import JSONDecodeError
 from pathlib import Path
 from typing import Any
-
-from rich.console import Console
-from rich.progress import Progress
 
 from cosched.bench.run.interrupts import interruptible
 from cosched.bench.run.processes import RunFailed
@@ -142,23 +138,6 @@ def line_of(name: str, error: Exception) -> str:
     """Returns the line of an error, after the last lines of a program that failed."""
     output = error.failure.output if isinstance(error, RunFailed) else ()
     return "\n".join([*(f"  | {line}" for line in output), f"{name}: {error}"])
-
-
-@contextmanager
-def counted_steps(what: str, total: int) -> Iterator[Callable[[], None]]:
-    """Shows a bar on a terminal; yields a function that counts one of ``total`` steps."""
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
-        yield partial(bar.advance, bar.add_task(what, total=total))
-
-
-@contextmanager
-def shown_share() -> Iterator[Callable[[float, str], None]]:
-    """Shows a bar on a terminal; yields a function that takes the share that is done, and
-    the name of what comes next."""
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=1.0)
-        yield lambda done, what: bar.update(task, completed=done, description=what)
 
 
 def quartiles(values: Sequence[float]) -> tuple[float, float, float]:

@@ -10,6 +10,15 @@ unset PYTHONDONTWRITEBYTECODE
 say() { printf '%s\n' "$*"; }
 die() { printf '%s: %s\n' "${0##*/}" "$*" >&2; exit 1; }
 
+# wants_help WORD ...: whether a word of the command line asks for help.
+wants_help() {
+    local word
+    for word in "$@"; do
+        case $word in -h | --help) return 0 ;; esac
+    done
+    return 1
+}
+
 # need_packages PACKAGE=COMMAND_OR_FILE ...: installs each Debian package whose command or
 # file is missing. Without root or apt-get it fails and names the packages.
 need_packages() {

@@ -60,7 +60,7 @@ def main() -> None:
     ):
         photograph(run_queues(Path(folder)), "queues.png", 1240)
         part = f"#{VIEW_S[0]}-{VIEW_S[1]}"
-        photograph(run_jobs(Path(folder)), "report.png", 1340, part)
+        photograph(run_jobs(Path(folder)), "report.png", 1366, part)
 
 
 if __name__ == "__main__":

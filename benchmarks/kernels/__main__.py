@@ -12,11 +12,12 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.experiment import above_zero, in_one_line, positive, shown_share, write_json
+from benchmarks.experiment import above_zero, in_one_line, positive, write_json
 from benchmarks.kernels.build import KERNELS, build
 from benchmarks.kernels.contention import SHARED, described, is_measurable, kept_speeds
 from benchmarks.kernels.matrix import Halves, measure, model_of, rate_of
 from benchmarks.kernels.occupant import KernelSetup
+from benchmarks.progress_lines import shown_share
 from cosched.core.errors import CoschedError
 from cosched.sim.symbiotic.matrix import model_document
 from cosched.sim.symbiotic.symbiotic_table import matrix_table

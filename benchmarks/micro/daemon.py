@@ -12,11 +12,10 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rich.progress import track
-
 from benchmarks.experiment import Bench, positive
 from benchmarks.micro.load import await_tasks, jobs_of, new_node, send, spin
 from benchmarks.micro.watchers import cpu_s
+from benchmarks.progress_lines import steps_of
 from cosched.core.node.settings import Settings
 from cosched.node.lifetime.start import NodeOptions
 from cosched.node.sockets.client import request
@@ -52,7 +51,7 @@ def measure(slice_: str, computing: int, sending: int, seconds: int) -> Row:
         time.sleep(SETTLE_S)
         before, began = _used(paths), time.monotonic()
         what = f"slice {slice_}, {computing} + {sending} jobs"
-        for _ in track(range(seconds), what, transient=True):
+        for _ in steps_of(range(seconds), what):
             time.sleep(1)
         after, elapsed = _used(paths), time.monotonic() - began
     switches, scheduler, timer = (

@@ -29,8 +29,9 @@ from pathlib import Path
 
 from benchmarks.commands import output_of
 from benchmarks.domain_lab import new_lab
-from benchmarks.experiment import Bench, counted_steps, numbers
+from benchmarks.experiment import Bench, numbers
 from benchmarks.mpi import PROGRAMS, build, find
+from benchmarks.progress_lines import counted_steps
 from cosched.core.errors import CoschedError
 from cosched.lab import life
 from cosched.lab.lab import Lab

@@ -27,8 +27,9 @@ from pathlib import Path
 
 from benchmarks.commands import output_of
 from benchmarks.domain_lab import crowded_domain
-from benchmarks.experiment import Bench, counted_steps, numbers, positive
+from benchmarks.experiment import Bench, numbers, positive
 from benchmarks.mpi import PROGRAMS, build, find, places
+from benchmarks.progress_lines import counted_steps
 from cosched.cli.run.site import find_site
 from cosched.cluster.client import Client
 from cosched.cluster.submission import make_submission

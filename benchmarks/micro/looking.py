@@ -17,11 +17,10 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from rich.progress import track
-
 from benchmarks.experiment import Bench, above_zero, need_cpus, positive, quartiles
 from benchmarks.micro.load import new_node
 from benchmarks.mpi import PROGRAMS, find
+from benchmarks.progress_lines import steps_of
 from cosched.bench.workload.build import build_program
 from cosched.core.errors import CoschedError
 from cosched.core.node.settings import Settings
@@ -88,7 +87,7 @@ def measure(mpi: Mpi, program: Path, pairs: int, seconds: float) -> tuple[list[f
     ratios = []
     # A job that gives way would cost more than looks do.
     with new_node(NodeOptions(Settings(), slowed_most="off")) as paths:
-        for number in track(range(pairs), "pairs", transient=True):
+        for number in steps_of(range(pairs), "pairs"):
             found = {}
             for watched in (number % 2 == 0, number % 2 == 1):
                 before = looks_of(paths)

@@ -24,11 +24,10 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
-from rich.progress import track
-
 from benchmarks.experiment import Bench, above_zero, need_cpus, positive, quartiles
 from benchmarks.micro.load import START_S, await_tasks, new_node
 from benchmarks.mpi import PROGRAMS, build, find
+from benchmarks.progress_lines import steps_of
 from cosched.core.errors import CoschedError
 from cosched.core.node.settings import Settings
 from cosched.node.lifetime.start import NodeOptions
@@ -183,7 +182,7 @@ def watched_to_unwatched(
         endless_jobs(paths, mpiexec, program),
         on_a_terminal(paths.run_dir) as top,
     ):
-        for number in track(range(pairs), "windows", transient=True):
+        for number in steps_of(range(pairs), "windows"):
             found = {}
             # The order differs from pair to pair.
             for watched in (number % 2 == 0, number % 2 == 1):

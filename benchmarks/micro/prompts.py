@@ -20,9 +20,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.commands import output_of
-from benchmarks.experiment import Bench, counted_steps, quartiles
+from benchmarks.experiment import Bench, quartiles
 from benchmarks.micro.short_jobs import private_domain
 from benchmarks.micro.starting import Took, run_once
+from benchmarks.progress_lines import counted_steps
 from cosched.core.errors import CoschedError
 from cosched.node.lifetime.stop import stop_node
 from cosched.rundir.paths import NodePaths

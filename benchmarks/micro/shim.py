@@ -22,9 +22,10 @@ from pathlib import Path
 
 from benchmarks.commands import output_of
 from benchmarks.domain_lab import new_lab
-from benchmarks.experiment import Bench, counted_steps, need_cpus, positive, quartiles
+from benchmarks.experiment import Bench, need_cpus, positive, quartiles
 from benchmarks.micro.load import new_node
 from benchmarks.mpi import PROGRAMS, build, find
+from benchmarks.progress_lines import counted_steps
 from cosched.core.errors import CoschedError
 from cosched.core.node.settings import Settings
 from cosched.lab import life

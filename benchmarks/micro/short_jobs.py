@@ -33,7 +33,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.commands import output_of
-from benchmarks.experiment import Bench, above_zero, counted_steps, positive
+from benchmarks.experiment import Bench, above_zero, positive
+from benchmarks.progress_lines import counted_steps
 from cosched import Client, Job
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.up.domain import stop_domain

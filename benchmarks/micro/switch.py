@@ -24,8 +24,9 @@ import struct
 import time
 from collections.abc import Callable
 
-from benchmarks.experiment import Bench, counted_steps, need_cpus, positive
+from benchmarks.experiment import Bench, need_cpus, positive
 from benchmarks.micro.load import child, jobs_of, new_node, register, spin
+from benchmarks.progress_lines import counted_steps
 from cosched.core.node.settings import Settings
 from cosched.linux.cgroups.cgroupfs import hierarchies, move, own_base
 from cosched.node.lifetime.start import NodeOptions

@@ -21,7 +21,8 @@ from pathlib import Path
 
 from benchmarks.commands import output_of
 from benchmarks.domain_lab import crowded_domain
-from benchmarks.experiment import Bench, above_zero, counted_steps, positive
+from benchmarks.experiment import Bench, above_zero, positive
+from benchmarks.progress_lines import counted_steps
 from cosched.cluster.client import Client
 from cosched.cluster.submission import make_submission
 from cosched.config.queue import QueueSettings

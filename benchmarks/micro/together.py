@@ -21,8 +21,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.domain_lab import domain, new_lab
-from benchmarks.experiment import Bench, counted_steps, positive
+from benchmarks.experiment import Bench, positive
 from benchmarks.mpi import build, find
+from benchmarks.progress_lines import counted_steps
 from cosched.bench.workload.file import JobInstance, Workload, load_workload
 from cosched.config.queue import QueueSettings
 from cosched.core.errors import CoschedError

@@ -20,10 +20,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from rich.progress import track
-
 from benchmarks.experiment import Bench, positive
 from benchmarks.micro.load import idle, jobs_of
+from benchmarks.progress_lines import steps_of
 from cosched.node.records.recorder import Recorder
 from cosched.node.sockets.client import request
 from cosched.rundir.paths import NodePaths
@@ -98,7 +97,7 @@ def run(options: argparse.Namespace) -> tuple[list[str], object]:
             trace: measure(options.slice, options.jobs, options.seconds, trace)
             for trace in ("16M", "off")
         }
-        for _ in track(range(options.rounds), "measuring", transient=True)
+        for _ in steps_of(range(options.rounds), "measuring")
     ]
     lines = []
     for trace, what in (("16M", "with a trace"), ("off", "without")):

@@ -13,11 +13,10 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rich.progress import track
-
 from benchmarks.experiment import Bench, above_zero, positive
 from benchmarks.micro.load import await_tasks, idle, jobs_of, new_node
 from benchmarks.micro.observing import on_a_terminal, scrape_once, scraped
+from benchmarks.progress_lines import steps_of
 from cosched.core.errors import CoschedError
 from cosched.core.node.settings import Settings
 from cosched.linux.ports import free_address
@@ -54,7 +53,7 @@ def cpu_s(pid: int) -> float:
 def shares(pids: Mapping[str, int], during: str, seconds: float) -> list[Share]:
     """Measures each process for the next seconds."""
     before, began = {name: cpu_s(pid) for name, pid in pids.items()}, time.monotonic()
-    for _ in track(range(max(1, round(seconds))), during, transient=True):
+    for _ in steps_of(range(max(1, round(seconds))), during):
         time.sleep(seconds / max(1, round(seconds)))
     took = time.monotonic() - began
     used = {name: cpu_s(pid) - before[name] for name, pid in pids.items()}

@@ -170,7 +170,7 @@ def child(side: str, plain: Path, machine: int, write: bool) -> None:
 
 def compare(trace: Path, repeats: int, accasim: str | None) -> list[dict[str, Any]]:
     """The two rows: medians of each side, and the ratio."""
-    from benchmarks.experiment import counted_steps  # AccaSim's environment lacks rich
+    from benchmarks.progress_lines import counted_steps  # AccaSim's environment lacks rich
 
     rows = []
     with (

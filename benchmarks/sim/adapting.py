@@ -13,9 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
-from rich.progress import track
-
 from benchmarks.experiment import Bench
+from benchmarks.progress_lines import steps_of
 from cosched.core.node.knowledge import Expectation
 from cosched.core.node.settings import USUAL, Order, Settings
 from cosched.core.units import NS_PER_MS, NS_PER_S
@@ -143,7 +142,7 @@ def table(rows: Sequence[Row]) -> list[str]:
 
 def run(_options: argparse.Namespace) -> tuple[list[str], object]:
     """Returns the rows, and their table."""
-    rows = [compare(mix) for mix in track(MIXES, "mixes", transient=True)]
+    rows = [compare(mix) for mix in steps_of(MIXES, "mixes")]
     return table(rows), rows
 
 

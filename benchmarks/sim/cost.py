@@ -16,11 +16,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.console import Console
-from rich.progress import track
-
 from benchmarks.experiment import Bench
 from benchmarks.pictures import picture
+from benchmarks.progress_lines import steps_of
 from cosched.core.units import NS_PER_S
 from cosched.sim.logs.generate import Recipe, generate
 from cosched.sim.logs.swf import read_swf
@@ -112,7 +110,7 @@ def measure(repeats: int) -> dict[str, list[Cost]]:
     timed = cases()
     taken: list[list[float]] = [[] for _ in timed]
     rounds = [*zip(timed, taken, strict=True)] * repeats
-    for case, us in track(rounds, "simulations", console=Console(stderr=True)):
+    for case, us in steps_of(rounds, "simulations"):
         us.append(case.cost_us())
     found: dict[str, list[Cost]] = {}
     for case, us in zip(timed, taken, strict=True):

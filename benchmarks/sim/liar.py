@@ -12,9 +12,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from statistics import fmean
 
-from rich.progress import track
-
 from benchmarks.experiment import Bench, positive
+from benchmarks.progress_lines import steps_of
 from benchmarks.sim.one_node import OneNode, StreamJob
 from cosched.core.node.knowledge import Expectation
 from cosched.core.node.settings import USUAL
@@ -74,7 +73,7 @@ def mean_responses_s(jobs: list[StreamJob]) -> tuple[float, float]:
 def run(options: argparse.Namespace) -> tuple[list[str], object]:
     """Returns a row for each claim, and their table."""
     rows = []
-    for name, claim in track(CLAIMS.items(), description="claims", transient=True):
+    for name, claim in steps_of(CLAIMS.items(), "claims"):
         means = [
             mean_responses_s(with_claims(stream(seed), claim))
             for seed in range(options.streams)

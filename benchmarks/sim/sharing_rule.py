@@ -23,9 +23,9 @@ from random import Random
 from statistics import fmean, median
 
 from msgspec.structs import replace as replaced
-from rich.progress import track
 
 from benchmarks.experiment import Bench, positive
+from benchmarks.progress_lines import steps_of
 from cosched.core.cluster.queue.halves.placement import ALL, LEARNED, OF_DOMAINS
 from cosched.core.units import NS_PER_S
 from cosched.sim.logs.generate import Recipe, generate
@@ -131,7 +131,7 @@ def run(options: argparse.Namespace) -> tuple[list[str], object]:
     cases = list(product(options.machines, LOADS, seeds))
     found = [
         figures(*case, options.count, options.draws, parts)
-        for case in track(cases, description="logs", transient=True)
+        for case in steps_of(cases, "logs")
     ]
     rows = []
     for key in product(PLACEMENTS, parts):

@@ -16,9 +16,8 @@ from dataclasses import asdict, dataclass
 from itertools import product
 from statistics import fmean
 
-from rich.progress import track
-
 from benchmarks.experiment import Bench, positive
+from benchmarks.progress_lines import steps_of
 from cosched.core.symbiosis.labels import WRONG_RUNS
 from cosched.sim.symbiotic.datastar import NPB
 from cosched.sim.symbiotic.stream import StreamJob, StreamRecipe, make_stream
@@ -132,7 +131,7 @@ def run(options: argparse.Namespace) -> tuple[list[str], object]:
     cases = list(product(options.count, PLACEMENTS))
     lines: list[str] = []
     documents = []
-    for jobs, placement in track(cases, description="streams", transient=True):
+    for jobs, placement in steps_of(cases, "streams"):
         found = [figures(seed, jobs, placement, options.queue) for seed in seeds]
         head = (f"{placement}, {jobs} jobs", "gain", "kept", "last half", "liars", "others")
         lines += [*table(head, rows_of(found), "<>>>>>"), ""]

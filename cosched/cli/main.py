@@ -79,6 +79,10 @@ COMMANDS = {name: entry for section in SECTIONS.values() for name, entry in sect
 def cosched() -> None:
     """Coscheduling of MPI jobs that share nodes.
 
+    A job runs on all its nodes at the same time, and jobs take turns. A turn lasts a
+    slice. Within the guaranteed minimum execution time (GMET) no message ends it. A domain
+    is a queue of jobs, and the nodes on which they run. docs/glossary.md has all terms.
+
     \b
     Examples:
       cosched demo

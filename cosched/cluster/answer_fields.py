@@ -15,7 +15,8 @@ class Fields(dict[str, Any]):
     def __missing__(self, name: str) -> NoReturn:
         raise CoschedError(
             f"the domain's answer has no field {name!r}; if its controller runs another "
-            f"version of cosched than {VERSION}, restart it with this version"
+            f"version of cosched than {VERSION}, restart it: systemctl restart "
+            "cosched-controller, or as in docs/operations.md"
         )
 
 

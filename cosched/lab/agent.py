@@ -77,7 +77,7 @@ class Tools:
         found = {name: which(name) for name in ("nsenter", "taskset")}
         missing = [name for name, path in found.items() if path is None]
         if missing:
-            raise CoschedError(f"{', '.join(missing)} not found: install util-linux")
+            raise CoschedError(f"{', '.join(missing)} not found: apt install util-linux")
         return cls(str(found["nsenter"]), str(found["taskset"]))
 
 

@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 COMPILE_TIMEOUT_S = 300
 LOCK_NAME = "lock"
 _SCRATCH = "build-"
+#: A shell's exit status for a command that it does not find: MPICH's wrapper is a script.
+NOT_FOUND = 127
+#: Words of Open MPI's wrapper.
+_NO_COMPILER = "unable to find the specified compiler"
 
 
 class Compiler(NamedTuple):
@@ -44,8 +48,10 @@ class Compiler(NamedTuple):
         """Returns what the compiler prints; CoschedError, in one line, if it fails."""
         done = self.ask(*options)
         if done.returncode != 0:
+            has_none = done.returncode == NOT_FOUND or _NO_COMPILER in done.stderr
             raise CoschedError(
                 f"{self.words[0]} cannot build {self.product}: {first_error(done.stderr)}"
+                f"{'; install a C compiler: apt install gcc' if has_none else ''}"
             )
         return done.stdout
 

@@ -22,7 +22,6 @@ from cosched.linux.homes import with_home
 from cosched.linux.processes.tools import ask_tool
 
 VERSION_TIMEOUT_S = 20
-INSTALL_HINT = "install one (pip install mpich) or name it with --mpi"
 
 _LAUNCHER_NAMES = {
     None: ("mpiexec", "mpiexec.hydra", "mpiexec.mpich", "mpiexec.openmpi", "mpirun"),
@@ -106,7 +105,8 @@ class _Search:
         if self._others and wanted is not None:
             raise self._mismatch(*self._others[0], f"give {wanted.title}'s with --mpi")
         raise CoschedError(
-            f"no MPI found: no mpiexec beside {self._where()} nor in PATH; {INSTALL_HINT}"
+            f"no MPI found: no mpiexec beside {self._where()} nor in PATH; install one "
+            f"({self._where()} -m pip install mpich) or name it with --mpi"
         )
 
     def of_family(self, family: Family) -> Mpi:
@@ -114,8 +114,8 @@ class _Search:
         if found is None:
             raise CoschedError(
                 f"no {family.title} found: no mpiexec of it beside {self._where()} "
-                f"nor in PATH; install it (pip install {family.value}) "
-                "or give its path to --mpi"
+                f"nor in PATH; install it ({self._where()} -m pip install "
+                f"{family.value}) or give its path to --mpi"
             )
         return self._checked(found)
 

@@ -119,7 +119,7 @@ class Region:
                 if error == -errno.EPROTONOSUPPORT:
                     raise CoschedError(
                         f"shared memory {name}: made by another version of cosched; "
-                        "end its jobs and daemons first"
+                        "let its jobs end, then end its daemons: cosched down"
                     )
                 if error != -errno.EAGAIN:
                     raise CoschedError(f"shared memory {name}: not a cosched region")

@@ -21,7 +21,17 @@ if [ -r "$bin/cosched-python" ]; then
     [ -x "$python" ] || python=${python%% -*}
 fi
 if [ ! -x "$python" ]; then
-    echo "${0##*/}: no Python at $python; install cosched again" >&2
+    home=${bin%/*}
+    if [ "$home" = /usr/lib/cosched ]; then
+        remedy="install the package for this release: apt install --reinstall ./cosched_*.deb"
+    elif [ ! -w "$home" ]; then
+        remedy="ask its owner to install cosched with a Python that all users may run"
+    elif [ -e "$home/pyvenv.cfg" ]; then
+        remedy="in a clone of cosched: python3 -m venv --clear $home && $home/bin/pip install ."
+    else
+        remedy="in a clone of cosched: python3 -m pip install --force-reinstall ."
+    fi
+    echo "${0##*/}: no Python at $python; $remedy" >&2
     exit 127
 fi
 exec "$python" -I -X utf8 "$self" "$@"

@@ -1,4 +1,4 @@
-"""The command line of ``scripts/vm-lab``."""
+"""Carries out ``scripts/vm-lab``, whose command line ``options`` reads."""
 
 from __future__ import annotations
 
@@ -6,40 +6,23 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
 
 from cosched.bench.run.interrupts import interruptible
 from cosched.core.errors import CoschedError
 from scripts.vmlab import lab, slurm
 from scripts.vmlab.lab import VmLab
+from scripts.vmlab.options import parser
 from scripts.vmlab.plan import Shape
-from scripts.vmlab.release import RELEASES, release_of
+from scripts.vmlab.release import release_of
 from scripts.vmlab.remote import ROOT, USER
-
-EPILOG = """\
-examples:
-  scripts/vm-lab up                         three nodes n1, n2, n3
-  scripts/vm-lab up --nodes 2 --cpus 2 --fresh
-  scripts/vm-lab up --release trixie        Debian 13 in place of Debian 12
-  scripts/vm-lab exec n1 uname -a
-  scripts/vm-lab exec --user n2 sh -c 'echo $HOME; id -un'
-  scripts/vm-lab exec n1                    a shell
-  scripts/vm-lab slurm                      Slurm on all nodes; scripts/slurm-lab up --vm
-  scripts/vm-lab status
-  scripts/vm-lab down
-
-The first start makes an image from Debian's packages (some 2 minutes, 3 GB a release below
-~/.cache/cosched). /home is one folder of the host, the same in all nodes. Nothing else
-that a node writes is kept.
-"""
 
 
 def main(words: Sequence[str] | None = None) -> int:
     """Returns the command's exit status; 1 after one line if the lab has a fault."""
-    options = _parser().parse_args(words)
+    options = parser().parse_args(words)
     try:
-        return int(options.run(options))
+        return COMMANDS[options.does](options)
     except CoschedError as error:
         print(f"scripts/vm-lab: {error}", file=sys.stderr)
         return 1
@@ -102,57 +85,14 @@ def _slurm(options: argparse.Namespace) -> int:
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="scripts/vm-lab",
-        description="Boots a lab of virtual machines: nodes with a kernel each, systemd "
-        "and cgroup v2.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument(
-        "--dir", type=Path, default=lab.DEFAULT, help=f"the lab's folder: {lab.DEFAULT}"
-    )
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    up = commands.add_parser("up", help="boot a lab")
-    shape = Shape()
-    up.add_argument("--nodes", type=int, default=shape.nodes, metavar="N")
-    up.add_argument("--cpus", type=int, default=shape.cpus, metavar="N", help="of a node")
-    up.add_argument(
-        "--memory", type=int, default=shape.memory_mib, metavar="MIB", help="of a node"
-    )
-    up.set_defaults(run=_up)
-    image = commands.add_parser("image", help="only make the disks that 'up' boots")
-    image.set_defaults(run=_image)
-    for command in (up, image):
-        command.add_argument(
-            "--release",
-            default=shape.release,
-            metavar="NAME",
-            help=f"of Debian: {', '.join(RELEASES)} (default: {shape.release})",
-        )
-        command.add_argument(
-            "--fresh", action="store_true", help="do not install cosched: sources only"
-        )
-        command.add_argument(
-            "--cache", type=Path, default=default_cache(), help=argparse.SUPPRESS
-        )
-    commands.add_parser("down", help="end the lab").set_defaults(run=_down)
-    commands.add_parser("status", help="show the nodes").set_defaults(run=_status)
-    run = commands.add_parser("exec", help="run a command in a node, or a shell")
-    run.add_argument("--user", action="store_true", help="as the ordinary user")
-    run.add_argument("node")
-    run.add_argument("command", nargs=argparse.REMAINDER)
-    run.set_defaults(run=_exec)
-    start = commands.add_parser("slurm", help="start Slurm on all nodes")
-    start.set_defaults(run=_slurm)
-    return parser
-
-
-def default_cache() -> Path:
-    """Returns the folder of the images."""
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(home) / "cosched" / "vm-lab"
+COMMANDS: Mapping[str, Callable[[argparse.Namespace], int]] = {
+    "up": _up,
+    "image": _image,
+    "down": _down,
+    "status": _status,
+    "exec": _exec,
+    "slurm": _slurm,
+}
 
 
 if __name__ == "__main__":

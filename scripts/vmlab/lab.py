@@ -27,7 +27,6 @@ from scripts.vmlab.plan import Shape, hosts_file, plan_guests
 from scripts.vmlab.release import Release, release_of
 from scripts.vmlab.remote import USER, Remote
 
-DEFAULT = Path("/run/cosched-vm-lab")
 USER_ID = 1000
 #: Debian 13 takes four minutes under emulation on a host with other work.
 BOOT_WITHIN_S = 900.0

@@ -11,7 +11,7 @@ import pytest
 
 from cosched.bench.run.interrupts import interruptible
 from scripts.vmlab import debian, lab, slurm
-from scripts.vmlab.__main__ import default_cache
+from scripts.vmlab.options import default_cache
 from scripts.vmlab.plan import Shape
 
 #: A step under software emulation takes some ten times as long as elsewhere, and the host

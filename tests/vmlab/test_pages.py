@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from scripts.vmlab.lab import DEFAULT
+from scripts.vmlab.options import DEFAULT
 from tests.places import ROOT
 from tests.tools.transcripts import matches
 from tests.vmlab.site import opened

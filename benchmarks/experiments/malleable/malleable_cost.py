@@ -25,7 +25,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from benchmarks.domain_lab import crowded_domain
-from benchmarks.experiment import Bench, counted_steps, numbers, positive, quartiles
+from benchmarks.experiment import Bench, numbers, positive, quartiles
 from benchmarks.experiments.malleable.measured_job import (
     LANGUAGES,
     PHASES,
@@ -34,6 +34,7 @@ from benchmarks.experiments.malleable.measured_job import (
     Scene,
 )
 from benchmarks.mpi import find
+from benchmarks.progress_lines import counted_steps
 from cosched.bench.measure.speed import SpeedProbe, whole_cores
 from cosched.config.queue import QueueSettings
 from cosched.lab.life import usable_siblings

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.domain_lab import crowded_domain
-from benchmarks.experiment import Bench, counted_steps, in_one_line, positive, write_json
+from benchmarks.experiment import Bench, in_one_line, positive, write_json
 from benchmarks.experiments.malleable.live_streams import (
     POLICIES,
     QUANTITIES,
@@ -33,6 +33,7 @@ from benchmarks.experiments.malleable.live_streams import (
 )
 from benchmarks.experiments.verdicts import over_cases
 from benchmarks.mpi import PROGRAMS, find
+from benchmarks.progress_lines import counted_steps
 from cosched import Client, Job
 from cosched.cluster.answers import ChangeInfo, JobInfo
 from cosched.core.cluster.queue.sizes.execution import AdaptationCost

@@ -28,7 +28,6 @@ from benchmarks import mpi
 from benchmarks.domain_lab import domain, new_lab
 from benchmarks.experiment import (
     Bench,
-    counted_steps,
     in_one_line,
     numbers,
     positive,
@@ -37,6 +36,7 @@ from benchmarks.experiment import (
 from benchmarks.experiments.startup.documents import Point, document
 from benchmarks.experiments.startup.live import beside
 from benchmarks.experiments.startup.plans import TITLES
+from benchmarks.progress_lines import counted_steps
 from cosched.cluster.agent.steps import (
     OBJECT,
     PREPARED,

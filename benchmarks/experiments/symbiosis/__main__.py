@@ -41,7 +41,6 @@ from benchmarks.experiment import (
     above_zero,
     in_one_line,
     positive,
-    shown_share,
     write_figure,
 )
 from benchmarks.experiments.section import check, rewrite
@@ -74,6 +73,7 @@ from benchmarks.kernels.build import KERNELS, build
 from benchmarks.kernels.contention import SHARED, described, is_measurable, kept_speeds
 from benchmarks.kernels.emulated import EmulatedNode
 from benchmarks.kernels.occupant import KernelSetup
+from benchmarks.progress_lines import shown_share
 from cosched.core.errors import CoschedError
 from cosched.documents import read_json
 from cosched.sim.symbiotic.datastar import DATASTAR, NPB

@@ -27,9 +27,10 @@ from typing import Any
 
 from benchmarks.commands import output_of
 from benchmarks.domain_lab import domain_on_halves
-from benchmarks.experiment import Bench, counted_steps, positive
+from benchmarks.experiment import Bench, positive
 from benchmarks.experiments.symbiosis.foreign_programs import Foreign, Rates, programs
 from benchmarks.mpi import find
+from benchmarks.progress_lines import counted_steps
 from cosched import Client, Job
 from cosched.cluster.answers import JobInfo
 from cosched.config.queue import QueueSettings

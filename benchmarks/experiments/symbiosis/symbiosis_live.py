@@ -31,7 +31,6 @@ from benchmarks.domain_lab import shared_domain
 from benchmarks.experiment import (
     Bench,
     above_zero,
-    counted_steps,
     in_one_line,
     positive,
     write_json,
@@ -53,6 +52,7 @@ from benchmarks.experiments.symbiosis.live_report import (
     text_of,
 )
 from benchmarks.mpi import find
+from benchmarks.progress_lines import counted_steps
 from cosched import Client, Job
 from cosched.cluster.answers import JobInfo, PairInfo
 from cosched.config.queue import QueueSettings

@@ -8,6 +8,8 @@ from typing import Any
 
 from cosched.bench.results.results_table import SAME_WITHIN
 from cosched.bench.run.arms import Arm
+from cosched.bench.run.processes import LATE
+from cosched.core.counting import counted
 from cosched.launch.family import Family
 from cosched.tables import WIDTH
 
@@ -21,6 +23,7 @@ _FIGURES = {
     "mean_response_s": "mean time from the start of a job to its end",
     "makespan_s": "until all jobs have ended",
 }
+_QUIET = "Try it again on a quiet machine."
 _BAR = "\N{FULL BLOCK}"
 _NAME_WIDTH = max(map(len, NAMES.values()))
 _SECONDS_WIDTH = 9
@@ -43,10 +46,7 @@ def verdict(arms: Mapping[Arm, Mapping[str, Any]]) -> list[str]:
     if kernel is None or cosched is None:
         return textwrap.wrap(_failed(arms), WIDTH)
     if any(_is_disturbed(arms[arm]) for arm in (Arm.KERNEL, Arm.COSCHED)):
-        words = (
-            "No conclusion: other programs kept the CPUs busy. Try it again on a quiet "
-            "machine."
-        )
+        words = f"No conclusion: other programs kept the CPUs busy. {_QUIET}"
         return textwrap.wrap(words, WIDTH)
     if abs(cosched / kernel - 1) < SAME_WITHIN:
         words = f"No gain here: both ways are equal (within {SAME_WITHIN:.0%})."
@@ -67,13 +67,15 @@ def verdict(arms: Mapping[Arm, Mapping[str, Any]]) -> list[str]:
 
 def _failed(arms: Mapping[Arm, Mapping[str, Any]]) -> str:
     """Returns why there is no conclusion: the ways to run the jobs that failed."""
-    reasons = (
-        f" '{NAMES[arm]}' failed: {run['failure']['line']}."
+    lines = [
+        (NAMES[arm], run["failure"]["line"])
         for arm, found in arms.items()
         for run in found["repeats"]
         if run["failure"] is not None
-    )
-    return f"No conclusion.{''.join(reasons)}"
+    ]
+    reasons = "".join(f" '{name}' failed: {line}." for name, line in lines)
+    late = any(line.startswith(LATE) for _, line in lines)
+    return f"No conclusion.{reasons}{' ' + _QUIET if late else ''}"
 
 
 def _head(document: Mapping[str, Any]) -> list[str]:
@@ -81,8 +83,8 @@ def _head(document: Mapping[str, Any]) -> list[str]:
     mpi, runs = document["mpi"], len(document["arms"][Arm.COSCHED.value]["repeats"])
     family = Family(mpi["family"]).title
     text = (
-        f"{job['count']} jobs of {job['ranks']} ranks on this machine, {family} "
-        f"{mpi['version']}, median of {runs} {'run' if runs == 1 else 'runs'}"
+        f"{job['count']} jobs of {job['ranks']} ranks on {job['ranks']} CPUs of this "
+        f"machine, {family} {mpi['version']}, median of {counted(runs, 'run')}"
     )
     return textwrap.wrap(text, WIDTH)
 

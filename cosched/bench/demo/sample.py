@@ -76,7 +76,7 @@ def make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise CoschedError(f"{folder}: {error.strerror}") from None
+        raise CoschedError(f"{folder}: cannot be made: {error.strerror}") from None
     source = folder / _SOURCE.name
     if source.exists() and source.read_bytes() != _SOURCE.read_bytes():
         raise CoschedError(f"{source}: is another file; name a new folder")

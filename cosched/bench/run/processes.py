@@ -35,6 +35,8 @@ from cosched.linux.processes.signals import (
     signal_name,
 )
 
+#: The begin of the line about a run that took longer than its limit.
+LATE = "not over in"
 STOP_GRACE_S = 5.0
 #: A selector's timeout has a limit; a job's time has none.
 LONGEST_PAUSE_S = 3600.0
@@ -172,7 +174,7 @@ class _Round:
         if self.unfinished and now_s >= self._limit_s:
             running = ", ".join(self.running) or "none"
             raise RunLate(
-                Failure(f"not over in {self._limit_s:g} s; the jobs that ran: {running}")
+                Failure(f"{LATE} {self._limit_s:g} s; the jobs that ran: {running}")
             )
 
 

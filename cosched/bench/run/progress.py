@@ -1,4 +1,4 @@
-"""Shows the progress of a bench: a live line on a terminal, otherwise a line a run."""
+"""Shows the progress of a bench: a live line on a terminal, lines in a file or a pipe."""
 
 from __future__ import annotations
 
@@ -16,35 +16,10 @@ from cosched.bench.results.results_table import describe_run
 
 # The bench shares its CPUs with what it measures, so it redraws once a second.
 REDRAW_S = 1.0
-
-
-class Progress:
-    """Receives the events of a bench, and writes one line a run, for files and pipes."""
-
-    #: The seconds between calls of ``redraw`` during a run; None: no calls.
-    redraw_s: float | None = None
-
-    def __init__(self, write: Callable[[str], None]) -> None:
-        self._write = write
-        self._place = self._name = ""
-
-    def show(self, what: str) -> None:
-        """Something other than a run begins."""
-        self._write(what)
-
-    def plan(self, order: Sequence[str]) -> None:
-        """These runs are left, in any order."""
-
-    def begin(self, number: int, total: int, name: str, repeat: int) -> None:
-        """A run of ``name`` begins."""
-        self._place, self._name = f"run {number}/{total}", name
-
-    def redraw(self) -> None:
-        """Time has passed."""
-
-    def end(self, run: Run) -> None:
-        """The run has ended."""
-        self._write(f"{self._place}  {describe_run(run, self._name)}")
+#: In a file, lines with the times are at most this far apart.
+LINE_S = 30.0
+#: A bench that writes into a file asks this often whether such a line is due.
+LOOK_S = 5.0
 
 
 class Estimate:
@@ -77,47 +52,107 @@ class Estimate:
         return sum(means.get(name, usual) for name in self._left)
 
 
+class Progress:
+    """Receives the events of a bench, and writes lines for files and pipes: one a run, and
+    one with the times at least every ``LINE_S``.
+
+    write: takes a line. order: the runs that are left. seconds: returns the time.
+    """
+
+    #: The seconds between calls of ``redraw`` during a run.
+    redraw_s = LOOK_S
+    #: The least seconds between lines with the times.
+    rest_s = LINE_S - LOOK_S
+
+    def __init__(
+        self,
+        write: Callable[[str], None],
+        order: Sequence[str] = (),
+        seconds: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._write = write
+        self._estimate = Estimate(order)
+        self._seconds = seconds
+        self._begin_s = self._run_begin_s = self._line_s = seconds()
+        self._rest = "about"
+        self._place = self._name = self._now = ""
+
+    def show(self, what: str) -> None:
+        """Something other than a run begins."""
+        self._now = what
+        self._write(what)
+
+    def plan_at_most(self, order: Sequence[str]) -> None:
+        """These runs are left at most, in any order."""
+        self._estimate.planned(order)
+        self._rest = "at most about"
+
+    def begin(self, place: str, name: str, repeat: int) -> None:
+        """A run of ``name`` begins. place: its number and the number of all runs."""
+        self._run_begin_s = self._seconds()
+        self._place, self._name = place, name
+        self._now = f"{place}: {name}, repeat {repeat}"
+
+    def redraw(self) -> None:
+        """Time has passed. Callers may call this more often than every ``redraw_s``."""
+        now_s = self._seconds()
+        if now_s - self._line_s >= self.rest_s:
+            self._line_s = now_s
+            self._show_times()
+
+    def end(self, run: Run) -> None:
+        """The run has ended."""
+        self._estimate.ended(self._name, self._seconds() - self._run_begin_s)
+        if run.failure is not None:
+            self._estimate.given_up(self._name)
+        self._write_result(run)
+
+    def _show_times(self) -> None:
+        self._write(self._line())
+
+    def _write_result(self, run: Run) -> None:
+        self._write(f"{self._place}  {describe_run(run, self._name)}")
+
+    def _line(self) -> str:
+        """Returns what is under way, with the times."""
+        now_s, left_s = self._seconds(), self._estimate.left_s()
+        if left_s is not None:
+            left_s = max(0.0, left_s - (now_s - self._run_begin_s))
+        return f"{self._now}  {times(now_s - self._begin_s, left_s, self._rest)}"
+
+
 class TerminalProgress(Progress):
-    """One live line with elapsed and estimated time, below the lines of ended runs."""
+    """One live line with the times, below the lines of ended runs."""
 
     redraw_s = REDRAW_S
+    rest_s = REDRAW_S / 2
 
     def __init__(self, console: Console, live: Live, order: Sequence[str]) -> None:
-        super().__init__(console.print)
+        super().__init__(console.print, order)
         self._console = console
         self._live = live
-        self._estimate = Estimate(order)
-        self._begin_s = self._run_begin_s = time.monotonic()
-        self._now = ""
 
     def show(self, what: str) -> None:
         self._now = what
-        self.redraw()
+        self._show_times()
 
-    def plan(self, order: Sequence[str]) -> None:
-        self._estimate.planned(order)
+    def begin(self, place: str, name: str, repeat: int) -> None:
+        super().begin(place, name, repeat)
+        self._show_times()
 
-    def begin(self, number: int, total: int, name: str, repeat: int) -> None:
-        self._run_begin_s = time.monotonic()
-        self._name = name
-        self._now = f"run {number}/{total}: {name}, repeat {repeat}"
-        self.redraw()
+    def _show_times(self) -> None:
+        self._live.update(Text(self._line(), style="dim"), refresh=True)
 
-    def redraw(self) -> None:
-        now_s = time.monotonic()
-        line = f"{self._now}  elapsed {clock(now_s - self._begin_s)}"
-        left_s = self._estimate.left_s()
-        if left_s is not None:
-            left_s = max(0.0, left_s - (now_s - self._run_begin_s))
-            line += f", about {clock(left_s)} left"
-        self._live.update(Text(line, style="dim"), refresh=True)
-
-    def end(self, run: Run) -> None:
-        self._estimate.ended(self._name, time.monotonic() - self._run_begin_s)
-        if run.failure is not None:
-            self._estimate.given_up(self._name)
+    def _write_result(self, run: Run) -> None:
         style = "red" if run.failure is not None else ""
         self._console.print(Text(describe_run(run, self._name), style=style))
+
+
+def times(elapsed_s: float, left_s: float | None, rest: str = "about") -> str:
+    """Returns ``elapsed 1:05, about 4:10 left``. left_s: None if it is not known. rest: the
+    words before it."""
+    elapsed = f"elapsed {clock(elapsed_s)}"
+    return elapsed if left_s is None else f"{elapsed}, {rest} {clock(left_s)} left"
 
 
 def clock(seconds: float) -> str:
@@ -130,7 +165,7 @@ def clock(seconds: float) -> str:
 def open_progress(stream: TextIO, order: Sequence[str]) -> Iterator[Progress]:
     """Yields the kind of progress that suits ``stream``."""
     if not stream.isatty():
-        yield Progress(lambda line: print(line, file=stream, flush=True))
+        yield Progress(lambda line: print(line, file=stream, flush=True), order)
         return
     console = Console(file=stream)
     with Live(console=console, auto_refresh=False, transient=True) as live:

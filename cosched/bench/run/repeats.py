@@ -82,7 +82,7 @@ def run_all(
             continue
         run = store.find(*point.key, repeat)
         if run is None:
-            progress.begin(number, len(order), point.name, repeat)
+            progress.begin(f"run {number}/{len(order)}", point.name, repeat)
             session = point.session.limited_to(budget.share_s(len(points) - done))
             run = session.run_once(point.setup, repeat, progress)
             store.add(*point.key, run)

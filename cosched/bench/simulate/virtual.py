@@ -105,9 +105,8 @@ class VirtualSession:
 
     def run_once(self, setup: Setup, repeat: int, progress: Progress) -> Run:
         """Runs the workload once; the repeat is the seed."""
-        progress.redraw()
         run = self.run_of(setup, repeat)
-        outcome = carry_out(run)
+        outcome = carry_out(run, lambda _share: progress.redraw())
         submits_s = [program.submit_ns / NS_PER_S for program in run.programs]
         return Run(
             setup.arm,

@@ -5,7 +5,8 @@ a whole run of the workload, so not every point gets one:
 
 1. Scouts: every other point of the grid, its edges, and the default, one run each.
 2. Neighbours: an untried point gets a run if a tried point next to it is within ``MARGIN``
-   of the best. Points among clearly worse points are not tried.
+   of the best. Points among clearly worse points are not tried. Only first runs
+   count here, so later runs do not begin this again.
 3. Halving: the better half of all tried points gets a second run, the better half of that
    half a third run, and so on. In each of these rounds the kernel and the default run
    again, so that compared runs are made close together.
@@ -110,13 +111,13 @@ def next_round(grid: Grid, observed: Observed, repeats: int) -> list[Contestant]
 
 
 def contenders(grid: Grid, observed: Observed, number: int) -> list[Setting]:
-    """Returns the settings that get their ``number``-th run, best first.
+    """Returns the settings that get their ``number``-th run beside the default, best first.
 
     They are the better half of those that got the run before. Only earlier runs count, so
     the choice does not change during the round.
     """
-    left = [one for one in observed if isinstance(one, Setting)]
-    left = [one for one in left if not _failed(observed[one])]
+    tried = [one for one in observed if isinstance(one, Setting) and one != grid.default]
+    left = [one for one in tried if not _failed(observed[one][:1])]
     for earlier in range(1, number):
         known = [one for one in left if len(observed[one]) >= earlier]
         ranked = sorted(known, key=lambda one: (median(observed[one][:earlier]), one))
@@ -124,16 +125,19 @@ def contenders(grid: Grid, observed: Observed, number: int) -> list[Setting]:
     return left
 
 
-def runs_left(grid: Grid, observed: Observed, repeats: int) -> list[Contestant]:
-    """Returns the greatest possible rest: all runs if no point is clearly worse."""
+def most_left(
+    grid: Grid, observed: Observed, repeats: int, batch: Sequence[Contestant]
+) -> list[Contestant]:
+    """Returns the runs that are left if no further point is clearly worse and none fails:
+    at least as many as will be made. batch: the rest of the round that has begun."""
     known = {one: list(values) for one, values in observed.items()}
-    finite = [min(values) for values in known.values() if not _failed(values)]
-    typical = min(finite, default=1.0)
+    best = min(_first_runs(observed).values(), default=1.0)
     coming: list[Contestant] = []
-    while batch := next_round(grid, known, repeats):
+    while batch:
         for one in batch:
-            known.setdefault(one, []).append(typical)
+            known.setdefault(one, []).append(best)
         coming += batch
+        batch = next_round(grid, known, repeats)
     return coming
 
 
@@ -201,16 +205,21 @@ def _ratio(values: Sequence[float], others: Sequence[float]) -> float | None:
 def _worth_a_run(grid: Grid, observed: Observed) -> list[Setting]:
     """Returns the points without a run next to one that is not clearly worse than the
     best."""
-    medians = {
-        one: median(values)
-        for one, values in observed.items()
-        if isinstance(one, Setting) and not _failed(values)
-    }
-    bound = min(medians.values(), default=0.0) * (1 + MARGIN)
+    firsts = _first_runs(observed)
+    bound = min(firsts.values(), default=0.0) * (1 + MARGIN)
     points = grid.points()
-    good = [one for one in points if one in medians and medians[one] <= bound]
+    good = [one for one in points if one in firsts and firsts[one] <= bound]
     near = {other for one in good for other in grid.neighbours(one)}
     return [each for each in points if each in near and each not in observed]
+
+
+def _first_runs(observed: Observed) -> dict[Setting, float]:
+    """Returns the response of each setting in its first run, unless that failed."""
+    return {
+        one: values[0]
+        for one, values in observed.items()
+        if isinstance(one, Setting) and not _failed(values[:1])
+    }
 
 
 def _failed(values: Iterable[float]) -> bool:

@@ -34,8 +34,8 @@ from cosched.bench.tune.search import (
     Setting,
     Verdict,
     advise,
+    most_left,
     next_round,
-    runs_left,
 )
 from cosched.bench.workload.file import Workload, load_workload
 from cosched.core.errors import CoschedError
@@ -90,9 +90,8 @@ class _Search:
         """Runs round after round until the rule ends the search."""
         while batch := next_round(self.grid, self.observed, self.repeats):
             # The rule runs only between rounds, so a resumed search repeats its choices.
-            for one in batch:
-                progress.plan([_name(left) for left in self._left(batch)])
-                run = self._run(one, progress)
+            for place, one in enumerate(batch):
+                run = self._run(one, batch[place:], progress)
                 self.runs.append((one, run))
                 self.observed.setdefault(one, []).append(self._response_s(run))
 
@@ -105,10 +104,8 @@ class _Search:
         even = run if first_us is None else rescaled(run, first_us)
         return even.mean_response_s
 
-    def _left(self, batch: Sequence[Contestant]) -> list[Contestant]:
-        return runs_left(self.grid, self.observed, self.repeats) or list(batch)
-
-    def _run(self, one: Contestant, progress: Progress) -> Run:
+    def _run(self, one: Contestant, batch: Sequence[Contestant], progress: Progress) -> Run:
+        """Returns the next run of ``one``, the first of the rest of the round."""
         repeat = len(self.observed.get(one, ())) + 1
         title, setup = self.session.workload.title, setup_of(one)
         run = self.store.find(title, setup.name, repeat)
@@ -116,9 +113,11 @@ class _Search:
             if not self.warm:
                 self.session.warm_up((Arm.KERNEL, Arm.COSCHED), progress)
                 self.warm = True
-            number = len(self.runs) + 1
-            at_most = len(self.runs) + len(self._left([one]))
-            progress.begin(number, at_most, _name(one), repeat)
+            left = most_left(self.grid, self.observed, self.repeats, batch)
+            progress.plan_at_most([_name(each) for each in left])
+            done = len(self.runs)
+            place = f"run {done + 1} of at most {done + len(left)}"
+            progress.begin(place, _name(one), repeat)
             run = self.session.run_once(setup, repeat, progress)
             self.store.add(title, setup.name, run)
             progress.end(run)

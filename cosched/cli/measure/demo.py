@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from cosched.bench.demo.cpus import few_cpus, on_cpus
 from cosched.bench.demo.picture import NAMES, picture
 from cosched.bench.demo.sample import (
     PROGRAM,
@@ -27,6 +28,7 @@ from cosched.cli.measure.measuring import HERE, measuring
 from cosched.cli.options import json_file_option, mpi_option, run_dir_option
 from cosched.cli.printing import display_stream
 from cosched.core.errors import CoschedError
+from cosched.lab.life import usable_siblings
 
 _RANKS = 2
 #: How long the runs may take for each repeat, in seconds.
@@ -39,10 +41,11 @@ class Demo(Command):
 
     Builds a sample program, whose ranks exchange thousands of small messages a second.
     Runs several jobs of it: one after the other, all at once under the kernel alone, and
-    all at once with cosched. Any user can do it. The machine should have nothing else to
-    do: then it takes less than a minute. On a busy machine it makes fewer runs, or stops
-    some: they take four minutes at most, and eight with --repeat 4. The first demo with an
-    MPI also builds the shim, however long that takes.
+    all at once with cosched. Any user can do it. All jobs have the same two CPUs, because
+    jobs with CPUs of their own do not disturb each other. The machine should have nothing
+    else to do: then it takes less than a minute. On a busy machine it makes fewer runs, or
+    stops some: they take four minutes at most, and eight with --repeat 4. The first demo
+    with an MPI also builds the shim, however long that takes.
 
     With --build DIR it runs nothing. It writes into DIR the program, its source and a
     workload for cosched bench.
@@ -93,8 +96,9 @@ class Demo(Command):
 
     def _measure(self) -> Outcome:
         log = display_stream()
+        cpus = few_cpus(_RANKS, usable_siblings())
         build_shim(self.mpi, os.environ, lambda line: print(line, file=log, flush=True))
-        with temporary_folder("cosched-demo-") as folder:
+        with temporary_folder("cosched-demo-") as folder, on_cpus(cpus):
             options = BenchOptions(
                 workload=write_workload(folder, _RANKS, self.jobs),
                 arms=tuple(NAMES),

@@ -76,7 +76,8 @@ class Set(Command):
         if rest and not self.save:
             raise CoschedError(
                 f"{rest[0]}: running daemons cannot change it; write it into the file with "
-                "--save, then restart them"
+                "--save, then restart them: systemctl restart cosched, or cosched up "
+                "--restart"
             )
         Settings().changed(live)  # raises before any node is changed
         if self.hold:

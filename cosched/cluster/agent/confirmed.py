@@ -43,7 +43,8 @@ class ConfirmedJob:
         if member != self.here and not self.may_vouch(member, uid, gid):
             raise CoschedError(
                 f"{member} may start no tasks of user {uid} on other nodes; add it to "
-                "security.root_from in domain.toml, and restart the agents"
+                "security.root_from in domain.toml; then for each node: cosched cluster "
+                "drain NODE --wait, and there: systemctl restart cosched-agent"
             )
 
     def object_of_world(self, route: Route, data: bytes) -> JobObject:

@@ -29,6 +29,7 @@ from cosched.start.own_command import own_command
 
 _READ_BYTES = 1 << 18
 _PROGRAM = own_command("cosched.cluster.agent.nursery")
+_REMEDY = "restart the agent: systemctl restart cosched-agent, or cosched cluster up"
 
 
 class Nursery:
@@ -50,7 +51,7 @@ class Nursery:
 
         def ended() -> None:  # it never writes
             loop.remove_reader(self._requests)
-            on_end(CoschedError("the agent's nursery has ended; restart the agent"))
+            on_end(CoschedError(f"the agent's nursery has ended; {_REMEDY}"))
 
         loop = asyncio.get_running_loop()
         loop.add_reader(self._requests, ended)
@@ -90,7 +91,7 @@ class Nursery:
             socket.send_fds(self._requests, [encode_request(request)], list(descriptors))
         except OSError as error:
             raise CoschedError(
-                f"the agent's nursery has ended ({error.strerror}); restart the agent"
+                f"the agent's nursery has ended ({error.strerror}); {_REMEDY}"
             ) from None
 
     def close(self) -> None:

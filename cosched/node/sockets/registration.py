@@ -76,7 +76,7 @@ def parse_hello(data: bytes) -> TaskHello:
         raise RegistrationRefused(
             errno.EPROTO,
             f"the shim speaks version {hello.abi}, the daemon {lib.COSCHED_ABI}; "
-            "rebuild the shim or restart the daemon",
+            "run 'cosched up --restart' on the node, or build the shim: cosched shim build",
         )
     try:
         job = check_job_name(decode_text(bytes(ffi.string(hello.job, 64)), "job name"))

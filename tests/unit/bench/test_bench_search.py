@@ -14,8 +14,8 @@ from cosched.bench.tune.search import (
     Verdict,
     advise,
     contenders,
+    most_left,
     next_round,
-    runs_left,
 )
 from cosched.core.node.settings import Span
 
@@ -157,26 +157,44 @@ responses = st.floats(1, 100)
 
 @given(st.data(), st.integers(1, 4))
 @settings(max_examples=60, deadline=None)
-def test_search_ends_within_its_forecast(data, repeats):
-    drawn = {}
-
-    def surface(one):
-        if one not in drawn:
-            drawn[one] = data.draw(responses | st.just(math.inf))
-        return drawn[one]
-
-    observed, order = {}, []
+def test_forecast_of_all_runs_never_grows(data, repeats):
+    """Each run has a response of its own, or fails."""
+    observed, forecasts, made = {}, [], 0
     while batch := next_round(GRID, observed, repeats):
-        # Every round is part of the forecast made just before it.
-        assert runs_left(GRID, observed, repeats)[: len(batch)] == batch
-        for one in batch:
-            observed.setdefault(one, []).append(surface(one))
-        order += batch
-    assert len(order) <= (len(GRID.points()) + 1) * repeats
+        for place, one in enumerate(batch):
+            left = most_left(GRID, observed, repeats, batch[place:])
+            assert left[: len(batch) - place] == batch[place:]
+            forecasts.append(made + len(left))
+            values = observed.setdefault(one, [])
+            values.append(data.draw(responses | st.just(math.inf)))
+            made += 1
+    forecasts.append(made)
+    assert forecasts == sorted(forecasts, reverse=True)
+    assert most_left(GRID, observed, repeats, []) == []
     assert all(len(values) <= repeats for values in observed.values())
-    advice = advise(GRID, observed)
-    able = [v for k, v in drawn.items() if k != KERNEL and not math.isinf(v)]
-    assert (advice.verdict is Verdict.NOTHING) == (not able)
+    able = [k for k, v in observed.items() if k != KERNEL and math.inf not in v]
+    assert (advise(GRID, observed).verdict is Verdict.NOTHING) == (not able)
+
+
+@pytest.mark.parametrize("kernel", [1.0, 100.0])
+def test_forecast_is_right_from_the_start_if_no_point_is_worse(kernel):
+    observed, order = search(lambda one: kernel if one == KERNEL else 10.0)
+    first = next_round(GRID, {}, 3)
+    assert len(most_left(GRID, {}, 3, first)) == len(order)
+    assert set(GRID.points()) <= set(observed)
+
+
+def test_failed_contender_leaves_its_place_empty():
+    """No other setting takes its place: the number of runs would grow."""
+    observed = {
+        Setting("proportional", turn, GMETS[0]): [float(n), float(n)]
+        for n, turn in enumerate(SLICES, 1)
+    }
+    best = min(observed)
+    observed[best] = [1.0, math.inf]
+    assert len(contenders(GRID, observed, 2)) == 3
+    assert best in contenders(GRID, observed, 2)
+    assert best not in contenders(GRID, observed, 3)
 
 
 def test_each_round_halves_the_contenders():

@@ -1,6 +1,5 @@
-"""The output of a bench: its tables, progress lines, conclusion and JSON document."""
+"""The output of a bench: its tables, conclusion and JSON document."""
 
-import io
 import json
 from dataclasses import replace
 from pathlib import PurePath
@@ -11,7 +10,6 @@ from cosched.bench.results.document import document
 from cosched.bench.results.results import Ratio, Run
 from cosched.bench.results.results_table import conclude, describe_run, render
 from cosched.bench.run.arms import Arm
-from cosched.bench.run.progress import Estimate, clock, open_progress
 from cosched.bench.run.session import NOTHING_REGISTERED
 from cosched.bench.workload.file import parse_workload
 from tests.unit.bench.bench_samples import (
@@ -253,37 +251,3 @@ def test_failed_arm_has_nulls():
     assert found["arms"]["batch"]["jobs"] == []
     assert found["workload"]["jobs"][0]["source"] == "/w/a.c"
     assert found["ratios"] == {}
-
-
-# --- progress ---
-
-
-def test_progress_on_a_pipe_is_one_line_a_run():
-    stream = io.StringIO()
-    with open_progress(stream, ["batch"]) as progress:
-        progress.show("warming up")
-        progress.begin(1, 9, "batch", 1)
-        progress.end(BATCH[0])
-    assert stream.getvalue() == (
-        "warming up\nrun 1/9  batch   1  response 2.40 s  makespan 3.20 s  outside 1.0%\n"
-    )
-
-
-def test_time_left_follows_the_runs():
-    estimate = Estimate(["batch", "kernel", "kernel", "batch"])
-    assert estimate.left_s() is None
-    estimate.ended("batch", 4.0)
-    assert estimate.left_s() == pytest.approx(12.0)
-    estimate.ended("kernel", 10.0)
-    assert estimate.left_s() == pytest.approx(14.0)
-
-
-def test_run_outside_the_plan_may_end():
-    estimate = Estimate(["strict", "strict"])
-    estimate.planned(["kernel"])
-    estimate.ended("strict", 1.0)
-    assert estimate.left_s() == pytest.approx(1.0)
-
-
-def test_clock_prints_minutes_and_seconds():
-    assert [clock(s) for s in (0, 9.6, 65, 3600)] == ["0:00", "0:10", "1:05", "60:00"]

@@ -147,7 +147,7 @@ def test_best_setting_is_recommended_and_written(tuning, tmp_path, capsys):
     assert "of the default's" in said
     assert "*0.33" in printed.out
     assert max(map(len, printed.out.splitlines())) <= 80
-    assert printed.err.startswith("warming up\nrun 1/")
+    assert printed.err.startswith("warming up\nrun 1 of at most ")
     found = json.loads(files["json"].read_text())
     assert found["recommended"] == {"slice": "500ms", "gmet": "50ms", "align": "on"}
     assert len(found["runs"]) == len(tuning.made)

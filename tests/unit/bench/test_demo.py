@@ -12,10 +12,11 @@ import pytest
 from click.testing import CliRunner
 
 from cosched.bench.demo import sample
+from cosched.bench.demo.cpus import few_cpus
 from cosched.bench.demo.picture import picture
 from cosched.bench.demo.sample import build_shim, make_folder, write_workload
 from cosched.bench.results.document import document
-from cosched.bench.results.results import Failure
+from cosched.bench.results.results import Failure, Run
 from cosched.bench.run.arms import Arm
 from cosched.bench.run.bench import Outcome
 from cosched.bench.run.processes import RunLate
@@ -46,7 +47,7 @@ def coscheduled(*responses, share=0.01):
 def test_gain_is_drawn(tmp_path):
     lines = picture(result(tmp_path, *coscheduled((2.0, 2.2), (2.1, 2.3))))
     assert "\n".join(lines) == (
-        "4 jobs of 2 ranks on this machine, Open MPI 5.0.11, median of 2 runs\n"
+        "4 jobs of 2 ranks on 2 CPUs of this machine, Open MPI 5.0.11, median of 2 runs\n"
         "\n"
         "mean time from the start of a job to its end\n"
         f"  one after the other    {'█' * 26} 2.40 s\n"
@@ -89,19 +90,33 @@ def test_busy_machine_and_failed_runs_give_no_conclusion(tmp_path):
     )
 
 
+def test_late_runs_give_the_advice_to_wait_for_a_quiet_machine(tmp_path):
+    late = Run(
+        Arm.COSCHED, 1, (), failure=Failure("not over in 40 s; the jobs that ran: a")
+    )
+    text = " ".join(picture(result(tmp_path, late)))
+    assert text.endswith(
+        "No conclusion. 'at once, with cosched' failed: not over in 40 s; the jobs that "
+        "ran: a. Try it again on a quiet machine."
+    )
+
+
 def invoke(*words):
     return CliRunner().invoke(cosched, words)
 
 
 def test_demo_measures_on_this_machine(tmp_path, monkeypatch):
-    asked, built = [], []
+    asked, built, used = [], [], []
+    usable = os.sched_getaffinity(0)
 
     def run_bench(options, _environ, _log):
         asked.append((options, load_workload(options.workload)))
+        used.append(os.sched_getaffinity(0))
         return Outcome("", result(tmp_path, *coscheduled((2.0, 2.2))), failed=False)
 
     monkeypatch.setattr(demo, "run_bench", run_bench)
     monkeypatch.setattr(demo, "build_shim", lambda mpi, *_: built.append(mpi))
+    monkeypatch.setattr(demo, "few_cpus", lambda count, _: frozenset({min(usable)}))
     monkeypatch.setenv("COSCHED_RUN_DIR", str(tmp_path))
     done = invoke("demo", "--jobs", "3", "--repeat", "1", "--mpi", "mpich")
     assert (done.exit_code, done.output.splitlines()[-1]) == (0, "fast.")
@@ -112,6 +127,15 @@ def test_demo_measures_on_this_machine(tmp_path, monkeypatch):
     assert options.within_s == 60.0
     assert [job.spec.ranks for job in workload.instances()] == [2, 2, 2]
     assert not options.workload.exists()
+    assert (used, os.sched_getaffinity(0)) == ([{min(usable)}], usable)
+
+
+def test_jobs_get_as_few_cpus_as_ranks():
+    """Of different cores, if there are as many."""
+    assert few_cpus(2, [frozenset({0, 4}), frozenset({1, 5}), frozenset({2, 6})]) == {0, 1}
+    assert few_cpus(2, [frozenset({3, 7})]) == {3, 7}
+    with pytest.raises(CoschedError, match="needs 2 CPUs, and may use 1 here"):
+        few_cpus(2, [frozenset({3})])
 
 
 def test_late_warm_up_is_one_line_with_a_remedy(tmp_path, monkeypatch):

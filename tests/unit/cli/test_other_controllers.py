@@ -15,7 +15,8 @@ from tests.tools.desk import FakeDesk
 
 LINE = (
     "the domain's answer has no field 'preferred'; if its controller runs another version "
-    f"of cosched than {VERSION}, restart it with this version"
+    f"of cosched than {VERSION}, restart it: systemctl restart "
+    "cosched-controller, or as in docs/operations.md"
 )
 
 

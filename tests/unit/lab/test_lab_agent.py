@@ -138,7 +138,7 @@ def test_missing_directory_becomes_the_root(tools, tmp_path):
 
 
 def test_missing_tools_are_named():
-    with pytest.raises(CoschedError, match="taskset not found: install util-linux"):
+    with pytest.raises(CoschedError, match="taskset not found: apt install util-linux"):
         Tools.find(lambda name: "/bin/nsenter" if name == "nsenter" else None)
 
 

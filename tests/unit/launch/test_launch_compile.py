@@ -48,6 +48,27 @@ def test_failed_build_leaves_no_target(tmp_path):
     assert os.listdir(tmp_path) == [LOCK_NAME]
 
 
+@pytest.mark.parametrize(
+    "script",
+    [
+        "nocc -c",
+        "echo 'was unable to find the specified compiler nocc in your PATH' >&2; exit 1",
+    ],
+    ids=["mpich", "openmpi"],
+)
+def test_wrapper_without_a_compiler_gives_the_remedy(tmp_path, script):
+    wrapper = tmp_path / "mpicc"
+    wrapper.write_text(f"#!/bin/sh\n{script}\n")
+    wrapper.chmod(0o755)
+    with pytest.raises(CoschedError) as caught:
+        Compiler((str(wrapper),), "the shim", os.environ).run("a.c")
+    assert str(caught.value).endswith("; install a C compiler: apt install gcc")
+    wrapper.write_text("#!/bin/sh\necho 'a.c: error: x' >&2; exit 1\n")
+    with pytest.raises(CoschedError) as caught:
+        Compiler((str(wrapper),), "the shim", os.environ).run("a.c")
+    assert str(caught.value) == f"{wrapper} cannot build the shim: a.c: error: x"
+
+
 def test_builds_at_once_build_once(tmp_path):
     script = (
         "import os, sys; from pathlib import Path\n"

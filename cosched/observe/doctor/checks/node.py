@@ -25,6 +25,8 @@ WARN_PRESSURE_PERCENT = 10.0
 #: Lateness of the timer as a part of GMET.
 LATE_PART = 0.5
 
+_RESTART = "run: systemctl restart cosched, or cosched up --restart"
+
 
 def check_health(facts: NodeFacts) -> Iterator[Finding]:
     """Yields what a running node must have: daemons, clock, directories, memory."""
@@ -107,7 +109,7 @@ def _check_daemon(facts: NodeFacts) -> Iterator[Finding]:
         yield warning(
             "version",
             f"the daemons run {daemon.version}, installed is {facts.version}",
-            "let jobs end, then restart the daemons",
+            _RESTART,
         )
     if not daemon.priority.startswith("SCHED_FIFO"):
         yield warning(
@@ -130,7 +132,7 @@ def _check_classes(daemon: Daemon) -> Finding:
 
 def _check_timer(daemon: Daemon) -> Finding:
     if not daemon.timer_up:
-        return problem("timer", "the timer daemon is dead", "restart: cosched down, up")
+        return problem("timer", "the timer daemon is dead", _RESTART)
     if daemon.timer_restarts:
         return warning(
             "timer",
@@ -246,7 +248,8 @@ def _check_mpis(facts: NodeFacts) -> Iterator[Finding]:
             yield warning(
                 "mpi",
                 f"{name}: its shim cannot be built here: {mpi.no_shim}",
-                "install the MPI's headers and a C compiler",
+                "install a C compiler and the MPI's headers: apt install gcc libmpich-dev, "
+                "or libopenmpi-dev",
             )
         else:
             yield good("mpi", f"{name}, its shim can be built with {mpi.mpicc}")
