@@ -90,6 +90,30 @@ def test_lost_node_is_removed_at_the_next_step_if_the_controller_refuses_it(site
     assert site.removed == [("far", True)]
 
 
+def test_job_that_gets_the_node_of_an_ended_one_waits_for_its_removal(site, growing):
+    """Slurm gives the node of a job whose time is over to the next one at once."""
+    growing.step(site, 0)
+    site.jobs = [NodeJob(8, "far")]
+    growing.step(site, 1)
+    assert (site.removed, site.cancelled, site.asked) == ([("far", True)], [], 0)
+    added = []
+    site.add = lambda nodes: added.append(nodes) or site.states.update({"far": "up"})
+    site.states["far"] = "leaving"
+    growing.step(site, 2)
+    assert added == []
+    del site.states["far"]
+    growing.step(site, 3)
+    assert (added, site.cancelled, site.asked) == ([{"far": "far:1"}], [], 0)
+
+
+def test_job_with_a_node_of_the_domain_is_cancelled(site, growing):
+    site.jobs, site.wanted = [NodeJob(9, "own")], 0
+    del site.states["far"]
+    growing.step(site, 0)
+    assert set(site.cancelled) == {9}
+    assert site.removed == []
+
+
 @pytest.fixture
 def wide(site):
     """A domain whose own job has three nodes; no job waits."""
