@@ -1,9 +1,14 @@
 """A domain in Slurm gives nodes back that it cannot use, and asks for others."""
 
+import errno
+import os
+from unittest.mock import Mock
+
 import pytest
 
+from cosched.cluster.paths import DomainPaths
 from cosched.cluster.slurm.growing import Growing
-from cosched.cluster.slurm.node_jobs import NodeJob
+from cosched.cluster.slurm.node_jobs import NodeJob, NodeJobs
 from cosched.core.cluster.growth import LEAST_OUT_NS, Bounds
 from cosched.core.errors import CoschedError
 
@@ -112,6 +117,15 @@ def test_job_with_a_node_of_the_domain_is_cancelled(site, growing):
     growing.step(site, 0)
     assert set(site.cancelled) == {9}
     assert site.removed == []
+
+
+def test_command_that_cannot_be_started_is_one_line(tmp_path, monkeypatch):
+    """The process that grows the domain tries again."""
+    error = BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+    monkeypatch.setattr("subprocess.run", Mock(side_effect=error))
+    jobs = NodeJobs(DomainPaths(tmp_path), 7, 1, (), {})
+    with pytest.raises(CoschedError, match="squeue: Resource temporarily unavailable"):
+        jobs.listed()
 
 
 @pytest.fixture
