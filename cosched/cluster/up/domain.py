@@ -44,12 +44,17 @@ def written_domain(paths: DomainPaths, config: DomainConfig) -> Iterator[bool]:
     other settings than these; then its copy stays as ``paths.former_config``.
 
     If the block fails, the file and the keys are as before. Raises CoschedError for the
-    file of a domain whose engine is the site's Slurm.
+    file of a domain whose engine is the site's Slurm, and for the name of private domains.
     """
     if is_coupled(paths.config):
         raise CoschedError(
             f"{paths.config}: is of a domain whose nodes Slurm has; start its controller "
             "with: cosched cluster couple --config FILE, or name another --run-dir"
+        )
+    if config.name == PRIVATE:
+        raise CoschedError(
+            f"{paths.run_dir}: the name '{PRIVATE}' is for domains that commands start by "
+            "themselves; name another --run-dir, or another domain in --config FILE"
         )
     before = paths.config.read_bytes() if paths.config.exists() else None
     had_others = before is not None and _differs(load_config(paths.config), config)
