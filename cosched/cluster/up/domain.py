@@ -130,17 +130,26 @@ def start_killed(paths: DomainPaths, places: Sequence[DomainNode]) -> list[str]:
     killed = [name for name, lock in locks.items() if was_killed(lock)]
     if not any(map(is_held, locks.values())) or sorted(names) != sorted(config.nodes):
         return []
-    for name in killed:
-        if name == CONTROLLER:
-            start_controller(places[0], paths).settle()
-        else:
-            start_agent(places[names.index(name)], paths).settle()
     if killed:
-        wait_joined(paths, config.node_names)
+        start_again(paths, places, killed)
     elif paths.controller_log.exists() and not is_held(paths.controller_lock):
         for name in names:  # the controller has just ended, and so do its agents
             await_end(paths, name)
     return killed
+
+
+def start_again(
+    paths: DomainPaths, places: Sequence[DomainNode], missing: Sequence[str], *options: str
+) -> None:
+    """Starts the missing members of a domain of which others are up, and waits until all
+    nodes have joined. options: words for the controller."""
+    for name in missing:
+        if name == CONTROLLER:
+            start_controller(places[0], paths, *options).settle()
+        else:
+            (place,) = (place for place in places if place.name == name)
+            start_agent(place, paths).settle()
+    wait_joined(paths, [place.name for place in places])
 
 
 def refuse_second(paths: DomainPaths, nodes: Sequence[str]) -> None:
