@@ -11,7 +11,6 @@ from cosched.cluster.paths import DomainPaths
 from cosched.cluster.up.missing_member import lacks_a_member
 from cosched.cluster.user_requests import JOB_VARIABLE
 from cosched.core.errors import CoschedError
-from cosched.core.names import member_of
 from cosched.rundir.directories import domain_dir_to_ask, is_listening
 from cosched.rundir.lock import was_killed
 
@@ -49,7 +48,7 @@ def connect_to_read(run_dir: Path | None) -> Client:
     from cosched.cluster.up.private import start_private
 
     _print("cosched", "the private domain has ended; starting it again to read its jobs")
-    start_private(_place(run_dir), member_of(os.uname().nodename))
+    start_private(_place(run_dir))
     return connect(run_dir)
 
 

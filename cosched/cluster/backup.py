@@ -21,6 +21,8 @@ from cosched.rundir.lock import locked
 
 #: Put behind the name of a store that a backup has replaced.
 BEFORE = ".before"
+#: Put behind the name of a part of a backup until all of it is there.
+_NEW = ".new"
 #: SQLite's own files beside a store, by what is behind its name.
 _PARTS = ("", "-wal", "-shm")
 
@@ -56,6 +58,7 @@ def restore(paths: DomainPaths, folder: Path) -> list[str]:
 
     A store that is there keeps its content under its name and BEFORE. Raises CoschedError
     if such a file is there already, if a controller is up, or if the folder is no backup.
+    If a store cannot be copied, the present ones stay.
     """
     if not (folder / paths.config.name).is_file():
         raise CoschedError(
@@ -73,9 +76,16 @@ def restore(paths: DomainPaths, folder: Path) -> list[str]:
         stores = [store for store in _stores(paths) if (folder / store.name).exists()]
         for store in stores:
             _check_aside(store)
-        for store in stores:
-            _put_aside(store)
-            copy_database(folder / store.name, store)
+        try:
+            for store in stores:
+                _remove_new(store)  # of a restore that was killed
+                copy_database(folder / store.name, _new(store))
+            for store in stores:
+                _put_aside(store)
+                _new(store).rename(store)
+        finally:
+            for store in stores:
+                _remove_new(store)
         restored = [store.name for store in stores]
         return restored + _copy_missing(folder, paths.directory, paths)
 
@@ -91,6 +101,15 @@ def _check_aside(store: Path) -> None:
         raise CoschedError(
             f"{aside}: is the store before an earlier restore; move or remove it first"
         )
+
+
+def _new(part: Path) -> Path:
+    return part.with_name(f"{part.name}{_NEW}")
+
+
+def _remove_new(store: Path) -> None:
+    for part in _PARTS:
+        store.with_name(f"{store.name}{_NEW}{part}").unlink(missing_ok=True)
 
 
 def _put_aside(store: Path) -> None:
@@ -111,7 +130,9 @@ def _copy_missing(source: Path, target: Path, paths: DomainPaths) -> list[str]:
             if not old.exists() or new.exists():
                 continue
             if old.is_dir():
-                shutil.copytree(old, new)
+                shutil.rmtree(_new(new), ignore_errors=True)  # of a restore that was killed
+                shutil.copytree(old, _new(new))
+                _new(new).rename(new)
             else:
                 write_whole(new, old.read_bytes())
             copied.append(name)

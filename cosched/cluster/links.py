@@ -89,8 +89,8 @@ class Links:
 
     addresses: ``HOST:PORT`` of each member. complain: takes one line about a message that
     cannot be read. longest: bytes of a message; the connection of a longer one is closed.
-    former: members that may connect, but only get an answer. pause_ns: the longest one
-    between two tries to connect, if it is less than LONGEST_PAUSE_NS.
+    pause_ns: the longest one between two tries to connect, if it is less than
+    LONGEST_PAUSE_NS.
     """
 
     def __init__(
@@ -99,13 +99,12 @@ class Links:
         addresses: Mapping[str, str],
         complain: Callable[[str], None],
         longest: int = LONGEST,
-        former: Former = Former(),
         pause_ns: int = LONGEST_PAUSE_NS,
     ) -> None:
         self._keys = keys
         self._longest = longest
         self._pause_ms = max(_RECONNECT_MS, min(pause_ns, LONGEST_PAUSE_NS) // NS_PER_MS)
-        known = self._take_members(addresses, keys.public, former)
+        known = self._take_members(addresses, keys.public, Former())
         self._complaints = Complaints(complain, time.monotonic_ns)
         self._context = zmq.Context()
         self._turned_away: set[str] = set()
@@ -127,7 +126,8 @@ class Links:
     ) -> None:
         """Takes other members, with their addresses and public keys, in place of those of
         before. Closes the connections to members that have gone, and to those with another
-        address or key; what waits for them is dropped."""
+        address or key; what waits for them is dropped. former: members that may connect,
+        but only get an answer."""
         before = self._addresses, self._public
         self._doorkeeper.admit(self._take_members(addresses, public, former))
         for name in list(self._peers):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import signal
 import sys
 import time
@@ -11,6 +12,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
+from cosched.core.complaints import Complaints
 from cosched.core.decoding import printable
 from cosched.core.errors import CoschedError, StateLost
 from cosched.linux.descriptors import raise_descriptor_limit
@@ -24,6 +26,8 @@ Ready = Callable[[], None]
 READY = "ready"
 #: The most characters of a line of the log.
 _LINE_MOST = 4096
+#: Why this process cannot accept a connection now. asyncio tries again after a second.
+_NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 #: Returns the work of a member.
@@ -60,16 +64,22 @@ async def _until_signal(make: Make) -> None:
         log_line("ended by a signal")
 
 
-def first_error() -> asyncio.Future[None]:
+def first_error(log: Log) -> asyncio.Future[None]:
     """Returns a future that fails with the first error that nothing else takes: that of a
     timer or of a task that is not awaited, and ``StateLost`` of a request. None of them
-    has a sender, so the process's own state is wrong."""
+    has a sender, so the process's own state is wrong.
+
+    log: takes a line while connections wait for a free descriptor, which is no such error.
+    """
     loop = asyncio.get_running_loop()
     failed: asyncio.Future[None] = loop.create_future()
+    complaints = Complaints(log, time.monotonic_ns)
 
     def fail(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception")
-        if not failed.done():
+        if "socket" in context and isinstance(error, OSError) and error.errno in _NO_ROOM:
+            complaints.about(None, "accepts no connections now", str(error.strerror))
+        elif not failed.done():
             message = RuntimeError(context["message"])
             failed.set_exception(error if isinstance(error, Exception) else message)
 

@@ -9,6 +9,7 @@ import json
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, cast
 
@@ -64,7 +65,7 @@ _UPDATE = (
     "ended_ns = ?, status = ?, reason = ?, failed_starts = ?, size = ?, "
     "parts = ?, suspension = ?, let_in_ns = ? WHERE number = ?"
 )
-#: The oldest jobs that are looked at together for those to be forgotten.
+#: The most jobs that are forgotten together.
 FORGET_MOST = 1000
 #: Submissions of arrays that are kept decoded.
 _SHARED_MOST = 64
@@ -254,23 +255,12 @@ class JobStore:
         return Counter({False: done or 0, True: refused or 0})
 
     def forget_ended(self, before_ns: int, kept: Container[int]) -> int:
-        """Removes jobs that ended before a time, among the FORGET_MOST oldest ones; returns
-        how many. An array goes as a whole. Waits while the disk is full.
+        """Removes the oldest jobs that ended before a time, at most FORGET_MOST; returns
+        how many. An array goes once all its tasks have ended by then. Waits while the disk
+        is full.
 
         kept: the numbers of jobs and arrays that stay."""
-        oldest = self._file.rows(
-            "SELECT number, array, ended_ns FROM jobs ORDER BY number LIMIT ?",
-            (FORGET_MOST,),
-        )
-        gone = [
-            (number, array)
-            for number, array, ended_ns in oldest
-            if ended_ns is not None and ended_ns < before_ns
-            if number not in kept and array not in kept
-        ]
-        late = {array for array in {array for _, array in gone} if array}
-        late = {array for array in late if self._is_late(array, before_ns)}
-        numbers = [number for number, array in gone if array not in late]
+        numbers = list(islice(self._ended(before_ns, kept), FORGET_MOST))
         if numbers:
             those = (json.dumps(numbers),)
             named = "IN (SELECT value FROM json_each(?))"
@@ -287,6 +277,20 @@ class JobStore:
                 ]
             )
         return len(numbers)
+
+    def _ended(self, before_ns: int, kept: Container[int]) -> Iterator[int]:
+        """Yields the jobs that ended before a time, by number. Leaves out arrays with a
+        task that has not, and the jobs and arrays of the numbers ``kept``."""
+        late: dict[int, bool] = {0: False}
+        rows = self._file.rows(
+            "SELECT number, array FROM jobs WHERE ended_ns < ? ORDER BY number",
+            (before_ns,),
+        )
+        for number, array in rows:
+            if array not in late:
+                late[array] = self._is_late(array, before_ns)
+            if not late[array] and number not in kept and array not in kept:
+                yield number
 
     def _is_late(self, array: int, before_ns: int) -> bool:
         """Returns whether a task of an array has not ended before a time."""

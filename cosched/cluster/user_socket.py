@@ -252,5 +252,4 @@ class UserSocket:
 
 def _person(connection: socket.socket) -> Person:
     _, uid, gid = peer_ids(connection)
-    _, uid, gid = peer_ids(connection)
     return Person(uid, gid)

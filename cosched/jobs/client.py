@@ -21,7 +21,6 @@ from cosched.cluster.paths import DomainPaths
 from cosched.cluster.submission import Submission
 from cosched.cluster.up.missing_member import lacks_a_member
 from cosched.cluster.user_requests import JOB_VARIABLE
-from cosched.core.names import member_of
 from cosched.jobs.job import Job
 from cosched.jobs.reporting import Reports
 from cosched.rundir.directories import domain_dir_to_ask
@@ -64,7 +63,7 @@ class Client(domain.Client):
             client.close()
         from cosched.cluster.up.private import start_private
 
-        start_private(at, member_of(os.uname().nodename))
+        start_private(at)
         return cls.connect_to_running(at, node, patience)
 
     @classmethod

@@ -31,12 +31,20 @@ def write_job_nodes(state: Path, job: str, place: JobNodes) -> None:
     folder = state / "places"
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        files = sorted(folder.glob("*.json"), key=lambda path: path.stat().st_mtime)
+        files = sorted(folder.glob("*.json"), key=_written_at)
         for old in files[: max(0, len(files) - MOST_JOBS + 1)]:
             old.unlink(missing_ok=True)
     except OSError as error:
         raise CoschedError(f"{folder}: {error.strerror}") from None
     write_whole(folder / f"{job}.json", json.dumps(place._asdict()), PRIVATE)
+
+
+def _written_at(file: Path) -> float:
+    """Returns when a file was written; 0 if another command has just removed it."""
+    try:
+        return file.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0
 
 
 class _Stored(TypedDict, total=False):

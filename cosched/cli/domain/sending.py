@@ -107,7 +107,7 @@ class Sending:
             from cosched.cluster.up.private import start_private
 
             note("starting a private domain on this machine")
-            start_private(self.run_dir, member_of(os.uname().nodename))
+            start_private(self.run_dir)
             return self.connect()
 
     def _unless_held_back(self, client: Client) -> Client:
@@ -131,7 +131,7 @@ def _holds_back(paths: DomainPaths) -> str:
     An ordinary user's process cannot undo that for itself."""
     if not paths.private_lock.exists() or paths.directory.lstat().st_uid != os.geteuid():
         return ""
-    agent = lock_holder(paths.agent_lock(os.uname().nodename))
+    agent = lock_holder(paths.agent_lock(member_of(os.uname().nodename)))
     return "" if agent is None else what_holds_back(agent)
 
 

@@ -57,6 +57,7 @@ class Ending:
         self._steward_closed = False  # it has nothing to do any more
         self._direct = False  # the tree is broken: the agent reports to the controller
         self._left = False  # the job goes on without the tasks of this world
+        self._fails = False  # a failure was passed on
         self._failure: Failure | None = None
         self._output_lost: Failure | None = None
         self._limit = EndLimit()
@@ -123,8 +124,12 @@ class Ending:
             self.fail(failure)
 
     def fail(self, failure: Failure) -> None:
-        """Passes a failure to the root, which ends the job."""
+        """Passes a failure to the root, which ends the job. The first one is enough: all
+        tasks of a large job may fail at the same moment."""
         self.note_failure(failure)
+        if self._fails:
+            return
+        self._fails = True
         if self._route.heads_job:
             self._pass_down(End(*self._start, failure.reason, direct=False))
             self._worlds.end(failure.reason)

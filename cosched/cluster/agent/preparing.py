@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -105,32 +105,29 @@ class Stewards:
             self._remove(directory)
             on_end()
 
-        cpus: tuple[tuple[int, ...], ...] = ()
-        if found.bind and slots:
-            tasks = found.counts[route.place]
-            dealt = (slots[task % len(slots)] for task in range(tasks))
-            cpus = tuple((self._cpus[slot % len(self._cpus)],) for slot in dealt)
-        elif part is not None:
-            cpus = (part.cpus,) * found.counts[route.place]
+        cpus = self._cpus_of(found, route.place, slots, part)
+        variables = {**self._environ(), **environ}
         try:
-            frame = encode_frame(
-                _prepare(
-                    route,
-                    found,
-                    directory,
-                    cpus,
-                    {**self._environ(), **environ},
-                    self._topology,
-                )
-            )
+            order = _prepare(route, found, directory, cpus, variables, self._topology)
+            frame = encode_frame(order)
             _make_directory(directory, found.uid, found.gid)
-            steward = self._start(
-                route.job, frame, on_frame, ended, end_limit_s(found.grace_s)
-            )
+            limit_s = end_limit_s(found.grace_s)
+            steward = self._start(route.job, frame, on_frame, ended, limit_s)
         except Exception:  # the node is as before, whatever is wrong with the job
             self._release(route)
+            self._remove(directory)
             raise
         return steward
+
+    def _cpus_of(
+        self, found: JobObject, place: int, slots: Sequence[int], part: NodePart | None
+    ) -> tuple[tuple[int, ...], ...]:
+        """Returns the CPUs of each task; () for any."""
+        tasks = found.counts[place]
+        if found.bind and slots:
+            dealt = (slots[task % len(slots)] for task in range(tasks))
+            return tuple((self._cpus[slot % len(self._cpus)],) for slot in dealt)
+        return () if part is None else (part.cpus,) * tasks
 
     def path_of_page(self, spot: PageSpot) -> Path:
         """Returns where the page of a malleable job is."""

@@ -45,7 +45,8 @@ class Controller:
 
         Raises CoschedError if it cannot listen, and whatever makes it unable to go on.
         """
-        failed = first_error()  # it must not act on a state that it could not store
+        # It must not act on a state that it could not store.
+        failed = first_error(self._log)
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._reload_by_signal)
         users = UserSocket(self._paths.controller_socket, self._receive_user, self._log)
         with ExitStack() as opened:

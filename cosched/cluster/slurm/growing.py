@@ -106,14 +106,19 @@ class Growing:
         self, client: Client, jobs: Sequence[NodeJob], nodes: Mapping[str, NodeInfo]
     ) -> bool:
         """Adds the nodes of jobs that have begun; returns whether there are any. A job
-        whose node the domain has already is of no use."""
+        whose node the domain has already is of no use. One with the node of an ended job
+        waits until the domain has removed that."""
         before = len(self._node_of)
+        live = {job.number for job in jobs}
         for job in jobs:
             if not job.node or job.number in self._node_of:
                 continue
-            if job.node in self._own or job.node in self._node_of.values():
+            former = {number for number, node in self._node_of.items() if node == job.node}
+            if job.node in self._own or former & live:
                 self._log(f"job {job.number} of Slurm has node {job.node} once more")
                 self._jobs.cancel([job.number])
+                continue
+            if former or (job.node in nodes and nodes[job.node]["state"] == "leaving"):
                 continue
             if job.node not in nodes:
                 client.add({job.node: f"{job.node}:{self._port}"})
@@ -175,11 +180,12 @@ class Growing:
                 out_ns = self._out_since_ns.get(name)
                 found.append(Request(number, True, idle_ns, out_ns))
         for job in jobs:
-            is_waiting = not job.node
-            if is_waiting or (job.node in nodes and nodes[job.node]["state"] != "leaving"):
+            if job.number not in self._node_of:
+                found.append(Request(job.number, False))
+            elif job.node in nodes and nodes[job.node]["state"] != "leaving":
                 idle_ns = self._idle_since_ns.get(job.node)
                 out_ns = self._out_since_ns.get(job.node)
-                found.append(Request(job.number, not is_waiting, idle_ns, out_ns))
+                found.append(Request(job.number, True, idle_ns, out_ns))
         return found
 
     def _ask(self, count: int, taken: Sequence[str], now_ns: int) -> None:

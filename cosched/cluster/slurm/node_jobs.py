@@ -113,6 +113,8 @@ class NodeJobs:
             raise CoschedError(
                 f"{words[0]} not found; add Slurm's commands to PATH"
             ) from None
+        except OSError as error:  # the machine has no process or memory left
+            raise CoschedError(f"{words[0]}: {error.strerror}") from None
         except subprocess.TimeoutExpired:
             raise CoschedError(f"{words[0]}: no answer within {WITHIN_S:g} s") from None
         if done.returncode:

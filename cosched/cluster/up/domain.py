@@ -47,12 +47,17 @@ def written_domain(paths: DomainPaths, config: DomainConfig) -> Iterator[bool]:
     other settings than these; then its copy stays as ``paths.former_config``.
 
     If the block fails, the file and the keys are as before. Raises CoschedError for the
-    file of a domain whose engine is the site's Slurm.
+    file of a domain whose engine is the site's Slurm, and for the name of private domains.
     """
     if is_coupled(paths.config):
         raise CoschedError(
             f"{paths.config}: is of a domain whose nodes Slurm has; start its controller "
             "with: cosched cluster couple --config FILE, or name another --run-dir"
+        )
+    if config.name == PRIVATE:
+        raise CoschedError(
+            f"{paths.run_dir}: the name '{PRIVATE}' is for domains that commands start by "
+            "themselves; name another --run-dir, or another domain in --config FILE"
         )
     before = paths.config.read_bytes() if paths.config.exists() else None
     had_others = before is not None and _has_others(load_config(paths.config), config)
@@ -134,17 +139,26 @@ def start_killed(paths: DomainPaths, places: Sequence[DomainNode]) -> list[str]:
     killed = [name for name, lock in locks.items() if was_killed(lock)]
     if not any(map(is_held, locks.values())) or sorted(names) != sorted(config.nodes):
         return []
-    for name in killed:
-        if name == CONTROLLER:
-            start_controller(places[0], paths).settle()
-        else:
-            start_agent(places[names.index(name)], paths).settle()
     if killed:
-        wait_joined(paths, config.node_names)
+        start_again(paths, places, killed)
     elif paths.controller_log.exists() and not is_held(paths.controller_lock):
         for name in names:  # the controller has just ended, and so do its agents
             await_end(paths, name)
     return killed
+
+
+def start_again(
+    paths: DomainPaths, places: Sequence[DomainNode], missing: Sequence[str], *options: str
+) -> None:
+    """Starts the missing members of a domain of which others are up, and waits until all
+    nodes have joined. options: words for the controller."""
+    for name in missing:
+        if name == CONTROLLER:
+            start_controller(places[0], paths, *options).settle()
+        else:
+            (place,) = (place for place in places if place.name == name)
+            start_agent(place, paths).settle()
+    wait_joined(paths, [place.name for place in places])
 
 
 def refuse_second(paths: DomainPaths, nodes: Sequence[str]) -> None:

@@ -16,13 +16,13 @@ from cosched.cluster.client import NoDomain
 from cosched.cluster.keys import remove_broken
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.up.domain import (
+    WITHIN_S,
     await_end,
+    start_again,
     start_domain,
     stop_domain,
-    wait_joined,
     write_domain,
 )
-from cosched.cluster.up.members import start_agent, start_controller
 from cosched.cluster.up.nodes import LOOPBACK, DomainNode, local_nodes
 from cosched.cluster.up.resting import PRIVATE
 from cosched.config.domain import DomainConfig, load_config
@@ -30,7 +30,7 @@ from cosched.config.queue import CPU, QueueSettings
 from cosched.config.slurm import is_coupled
 from cosched.core.decoding import host_of
 from cosched.core.errors import CoschedError
-from cosched.core.names import member_of
+from cosched.core.names import CONTROLLER, member_of
 from cosched.linux.ports import free_ports
 from cosched.linux.waiting import comes_true
 from cosched.rundir.directories import (
@@ -48,12 +48,10 @@ TASKS_PER_CPU = 8
 SHARING = 2
 #: The controller ends the domain when no job came for this time, in seconds.
 _IDLE = ("--idle", "60")
-#: How long another command may need to start members, or a member to end.
-WITHIN_S = 60.0
 _POLL_S = 0.05
 
 
-def start_private(run_dir: Path, node: str) -> None:
+def start_private(run_dir: Path) -> None:
     """Starts a domain of this machine alone, which ends when no job came for a while.
 
     Does nothing if another process has just started it. Raises NoDomain if an operator's
@@ -65,7 +63,7 @@ def start_private(run_dir: Path, node: str) -> None:
         raise NoDomain(
             f"the domain in {run_dir} is down; start it with: cosched cluster up"
         )
-    _check_directories(paths, node)
+    _check_directories(paths)
     with _starting(paths):
         if not _start_missing(paths, lambda line: None):
             _start_all(paths)
@@ -76,9 +74,9 @@ def restore_private(run_dir: Path, note: Callable[[str], object]) -> None:
     Does nothing in another domain, or if no member is up. note: takes one line if there is
     something to start. Raises CoschedError if it cannot be started."""
     paths = DomainPaths(run_dir)
-    if not _is_private(paths) or paths.directory.lstat().st_uid != os.geteuid():
+    if not _is_private(paths):
         return
-    _check_directories(paths, member_of(os.uname().nodename))
+    _check_directories(paths)
     with _starting(paths):
         _start_missing(paths, note)
 
@@ -89,24 +87,23 @@ def renew_private(run_dir: Path, what: str, warn: Callable[[str], object]) -> No
     paths = DomainPaths(run_dir)
     if not _is_private(paths):
         return
-    node = os.uname().nodename
     try:
-        stop_domain(paths, node, end_jobs=False)
+        stop_domain(paths, _this_node(), end_jobs=False)
     except NoDomain:  # another command ends it
         pass
     except CoschedError:
         warn(f"jobs run in the private domain, so it keeps {what}; so does this job")
         return
-    start_private(run_dir, node)
+    start_private(run_dir)
 
 
 def give_way(run_dir: Path) -> None:
     """Ends a private domain of this user without jobs, so that another domain can have its
     run directory. Raises CoschedError if jobs run there."""
     paths = DomainPaths(run_dir)
-    if not _may_be_private(paths):
+    if not _is_private(paths):
         return
-    node = member_of(os.uname().nodename)
+    node = _this_node()
     try:
         stop_domain(paths, node, end_jobs=False)
     except NoDomain:  # it ends just now, or none is up
@@ -116,11 +113,19 @@ def give_way(run_dir: Path) -> None:
     await_end(paths, node)
 
 
-def _may_be_private(paths: DomainPaths) -> bool:
+def _this_node() -> str:
+    return member_of(os.uname().nodename)
+
+
+def _is_private(paths: DomainPaths) -> bool:
     """Returns whether the domain in a directory is a private one of this user."""
     if not paths.config.exists() or is_coupled(paths.config):
         return False
-    return _is_private(paths) and paths.directory.lstat().st_uid == os.geteuid()
+    is_own, config = (
+        paths.directory.lstat().st_uid == os.geteuid(),
+        load_config(paths.config),
+    )
+    return is_own and config.name == PRIVATE and len(config.nodes) == 1
 
 
 def _is_replaceable(paths: DomainPaths) -> bool:
@@ -128,19 +133,15 @@ def _is_replaceable(paths: DomainPaths) -> bool:
     machine's own daemons."""
     if paths.run_dir == SYSTEM_RUN_DIR or is_coupled(paths.config):
         return False
-    config, here = load_config(paths.config), member_of(os.uname().nodename)
+    config, here = load_config(paths.config), _this_node()
     return tuple(config.nodes) == (here,) and host_of(config.nodes[here]) == LOOPBACK
 
 
-def _is_private(paths: DomainPaths) -> bool:
-    return load_config(paths.config).name == PRIVATE
-
-
-def _check_directories(paths: DomainPaths, node: str) -> None:
+def _check_directories(paths: DomainPaths) -> None:
     """Makes the directories that are missing. Raises CoschedError if another user could
     have prepared one."""
     euid = os.geteuid()
-    make_node_directory(NodePaths(paths.run_dir, node), euid, private=False)
+    make_node_directory(NodePaths(paths.run_dir, _this_node()), euid, private=False)
     paths.directory.mkdir(mode=0o755, exist_ok=True)
     check_own(paths.directory, euid)
 
@@ -188,28 +189,20 @@ def _start_missing(paths: DomainPaths, note: Callable[[str], object]) -> bool:
     are up then."""
     if not paths.config.exists():
         return False
-    config = load_config(paths.config)
-    (node,) = config.nodes
-    place = DomainNode(node, config.nodes[node])
-    has_controller = _is_up(paths.controller_socket, paths.controller_lock)
-    has_agent = _is_up(paths.agent_socket(node), paths.agent_lock(node))
-    if not (has_controller or has_agent):
+    ((node, address),) = load_config(paths.config).nodes.items()
+    locks = {CONTROLLER: paths.controller_lock, node: paths.agent_lock(node)}
+    sockets = {CONTROLLER: paths.controller_socket, node: paths.agent_socket(node)}
+    missing = [name for name in locks if not _is_up(sockets[name], locks[name])]
+    if len(missing) == len(locks):
         return False
-    if not has_controller:
-        how = _ended(paths.controller_lock, paths.controller_log)
-        note(f"the controller of the private domain {how}; starting it again")
-        start_controller(place, paths, *_IDLE).settle()
-    if not has_agent:
-        how = _ended(paths.agent_lock(node), paths.agent_log(node))
-        note(f"the agent of the private domain {how}; starting it again")
-        start_agent(place, paths).settle()
-    wait_joined(paths, config.node_names)
+    for name in missing:
+        what, log = "the agent of the private domain", paths.agent_log(node)
+        if name == CONTROLLER:
+            what, log = "the controller of the private domain", paths.controller_log
+        how = "was killed" if was_killed(locks[name]) else f"has ended (see {log})"
+        note(f"{what} {how}; starting it again")
+    start_again(paths, [DomainNode(node, address)], missing, *_IDLE)
     return True
-
-
-def _ended(lock: Path, log: Path) -> str:
-    """Returns how a member ended."""
-    return "was killed" if was_killed(lock) else f"has ended (see {log})"
 
 
 def _is_up(socket: Path, lock: Path) -> bool:

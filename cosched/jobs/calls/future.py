@@ -70,9 +70,9 @@ class JobFuture(Future[Any]):
         """Returns whether the job runs now."""
         return not self.done() and self._ask_state(self.job) in ("starting", "running")
 
-    def take(self, end: EndInfo | CoschedError) -> None:
+    def take(self, end: EndInfo | Exception) -> None:
         """Takes the job's end, or the reason why it cannot be learned."""
-        if isinstance(end, CoschedError):
+        if isinstance(end, Exception):
             self._settle(lambda: self.set_exception(end))
         elif self._is_unwanted and end["state"] == _CANCELLED:
             self._settle(None)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from cosched.cluster.answers import EndInfo
 from cosched.cluster.client import NoAnswer, NoDomain
 from cosched.core.errors import CoschedError
-from cosched.jobs.calls.connection import Connect
+from cosched.jobs.calls.connection import Connect, Connection
 from cosched.jobs.following import PATIENCE_S, STANDSTILL_S
 
 #: A job that is added while the watcher asks about others is in the next question.
@@ -20,7 +20,7 @@ NAMED_MOST = 1000
 _RETRY_S = 0.5
 
 #: Takes the end of a job, or why it cannot be learned.
-Report = Callable[[EndInfo | CoschedError], None]
+Report = Callable[[EndInfo | Exception], None]
 
 
 class Watcher:
@@ -51,8 +51,7 @@ class Watcher:
             try:
                 with self._connect() as client:
                     while numbers := self._first():
-                        for end in client.ended(numbers, ASK_AGAIN_S):
-                            self._report(end["job"], end)
+                        self._ask(client, numbers, ASK_AGAIN_S)
                         away_since = None
             except NoDomain as error:
                 now = time.monotonic()
@@ -61,8 +60,23 @@ class Watcher:
                 if now >= away_since + patience_s:
                     self._give_up(error)
                 time.sleep(_RETRY_S)
-            except CoschedError as error:  # such as a job that a new store does not have
+            except Exception as error:  # noqa: BLE001  (it is the outcome of the jobs)
                 self._give_up(error)
+
+    def _ask(self, client: Connection, numbers: list[int], within_s: float) -> None:
+        """Reports the jobs among these that have ended, once there is one. A refusal may be
+        about one job, which a new store does not have: then it asks about each alone."""
+        try:
+            for end in client.ended(numbers, within_s):
+                self._report(end["job"], end)
+        except NoDomain:
+            raise
+        except CoschedError as error:
+            if len(numbers) == 1:
+                self._report(numbers[0], error)
+                return
+            for number in numbers:
+                self._ask(client, [number], 0.0)
 
     def _is_idle(self) -> bool:
         """Returns whether the thread ends: all ends are reported."""
@@ -75,12 +89,12 @@ class Watcher:
         with self._lock:
             return list(itertools.islice(self._reports, NAMED_MOST))
 
-    def _report(self, number: int, end: EndInfo | CoschedError) -> None:
+    def _report(self, number: int, end: EndInfo | Exception) -> None:
         with self._lock:
             report = self._reports.pop(number, None)
         if report is not None:
             report(end)
 
-    def _give_up(self, error: CoschedError) -> None:
+    def _give_up(self, error: Exception) -> None:
         for number in self._first():
             self._report(number, error)

@@ -82,6 +82,21 @@ def test_restored_store_takes_the_place_of_the_present_one(paths, tmp_path):
     assert not paths.controller_lock.exists()
 
 
+def test_present_stores_stay_if_one_cannot_be_copied(paths, tmp_path):
+    kept = tmp_path / "kept"
+    back_up(paths, kept)
+    (kept / "mates.sqlite").write_bytes(
+        b"no database at all, but long enough to be one" * 99
+    )
+    with closing(sqlite3.connect(paths.store, isolation_level=None)) as present:
+        present.execute("UPDATE drains SET reason = 'present'")
+    before = sorted(path.name for path in paths.directory.iterdir())
+    with pytest.raises(CoschedError, match=r"mates\.sqlite: .*it cannot be copied"):
+        restore(paths, kept)
+    assert drains(paths.store) == {"n1": "present"}
+    assert sorted(path.name for path in paths.directory.iterdir()) == before
+
+
 def test_missing_parts_are_restored(paths, tmp_path):
     kept = tmp_path / "kept"
     back_up(paths, kept)

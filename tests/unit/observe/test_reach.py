@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -147,6 +148,14 @@ def test_old_places_are_removed(tmp_path):
     for number in range(MOST_JOBS + 3):
         write_job_nodes(tmp_path, f"j{number}", JobNodes(hosts=("n",)))
     assert len(list((tmp_path / "places").iterdir())) == MOST_JOBS
+
+
+def test_place_that_another_command_removes_meanwhile_is_none(tmp_path, monkeypatch):
+    glob = Path.glob
+    gone = tmp_path / "places/gone.json"
+    monkeypatch.setattr(Path, "glob", lambda *given: [*glob(*given), gone])
+    write_job_nodes(tmp_path, "app", JobNodes("12"))
+    assert read_job_nodes(tmp_path, "app") == JobNodes("12")
 
 
 def test_place_that_cannot_be_written_is_one_line(tmp_path):

@@ -44,6 +44,7 @@ from cosched.cluster.agent.frames import (
     receive_frame,
 )
 from cosched.cluster.agent.input import InputPipe
+from cosched.cluster.agent.steward.children import Children
 from cosched.cluster.agent.steward.killing import JobPlace, Killer
 from cosched.cluster.agent.steward.leftovers import (
     Files,
@@ -79,10 +80,7 @@ from cosched.core.complaints import fault
 from cosched.core.decoding import printable
 from cosched.core.errors import CoschedError
 from cosched.linux.identity import StillPrivileged
-from cosched.linux.prctl import adopt_orphans
-from cosched.linux.processes.descendants import REAPED_AT_ONCE
 from cosched.linux.processes.limits import limit_task, most_processes
-from cosched.linux.processes.signals import Delivery, send, send_to_group
 from cosched.service.loop import Watch
 
 #: PMIs of a job; for PMI-1 the longest value, too.
@@ -137,9 +135,9 @@ class Steward:
         self._killer = Killer(job.name, place, self._warn)
         self._stopper = Stopper(job.environ, self._warn)
         self._watch = Watch()
-        self._tasks: list[Task] = []
-        self._alive = 0  # tasks whose end was not reported
-        self._foreign: set[int] = set()  # ranks of programs that another user has by now
+        self._children = Children(
+            self._watch, self._note_end, self._note_children, self._warn
+        )
         self._service = Service()
         self._files: OutputFiles | None = None
         self._input: InputPipe | None = None
@@ -149,7 +147,6 @@ class Steward:
         self._kill_at: float | None = None
         self._over_at: float | None = None  # the tasks have ended; descendants may linger
         self._agent_lives = True
-        self._ends, self._ends_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
 
     # --- the start ------------------------------------------------------------------------
 
@@ -158,28 +155,25 @@ class Steward:
         job = self._job
         become_user(job.uid, job.gid, job.umask)
         layout = layout_of(job)
-        members = find_tasks(job, layout)
+        specs = find_tasks(job, layout)
         if job.world == 0 and job.place == 0:
             self._files = OutputFiles(job.output, job.error, job.cwd, self._lose_output)
-        adopt_orphans()
-        signal.signal(signal.SIGCHLD, lambda *_: None)
-        signal.set_wakeup_fd(self._ends_write, warn_on_full_buffer=False)
+        self._children.adopt_all()
         topology = Path(job.topology)
         if job.pmi in PMI1:
             self._service = Pmi1Service(layout, self, topology, PMI1[job.pmi])
         most = most_processes()
-        for number, member in enumerate(members):
-            rank = member.rank
-            os.chdir(member.cwd)
+        for number, spec in enumerate(specs):
+            rank = spec.rank
+            os.chdir(spec.cwd)
             given = Given(
                 self._standard_input(rank),
                 self._service.inherited(rank),
                 job.cpus[number] if job.cpus else (),
             )
-            task = make_task(member, given)
+            task = make_task(spec, given)
             os.close(given.stdin)
-            self._tasks.append(task)
-            self._alive += 1
+            self._children.add(task)
             self._killer.add(task.pid)
             with contextlib.suppress(ProcessLookupError):  # it was killed
                 limit_task(task.pid, job.limits, most)
@@ -202,11 +196,10 @@ class Steward:
 
     def _watch_all(self) -> None:
         self._watch.watch(self._agent.fileno(), self._read_agent)
-        self._watch.watch(self._ends, self._note_children)
+        self._children.watch_ends()
         for descriptor, call in self._service.watched().items():
             self._watch.watch(descriptor, call)
-        for task in self._tasks:
-            self._watch_end(task)
+        for task in self._children.tasks:
             self._outputs.watch(task, self._label(task.rank) if self._job.label else "")
 
     # --- the loop -------------------------------------------------------------------------
@@ -255,9 +248,11 @@ class Steward:
                 self._lose_agent()
 
     def _is_over(self) -> bool:
-        if self._alive:
+        if self._children.left:
             return False
-        return not any(task.outputs for task in self._tasks) or not self._agent_lives
+        if not self._agent_lives:
+            return True
+        return not any(task.outputs for task in self._children.tasks)
 
     def _wait_s(self) -> float | None:
         times = [at for at in (self._kill_at, self._over_at) if at is not None]
@@ -269,11 +264,12 @@ class Steward:
         if self._kill_at is not None and now >= self._kill_at:
             self._kill_at = None
             self._killer.kill_group()
-            self._signal(signal.SIGKILL)
+            self._children.signal_all(signal.SIGKILL)
         if self._over_at is not None and now >= self._over_at:
             self._over_at = now + DESCENDANTS_LINGER_S
             if not self._killer.kill_all(DESCENDANTS_LINGER_S):
-                self._outputs.leave(self._tasks)  # those left may keep the pipes open
+                # Those left may keep the pipes open.
+                self._outputs.leave(self._children.tasks)
 
     def _read_agent(self) -> None:
         frames = receive_frame(self._agent, self._reader)
@@ -321,7 +317,7 @@ class Steward:
 
     def _start_tasks(self, mates: Addresses) -> None:
         environ = {**self._job.environ, **introduce(mates, Path(self._job.directory))}
-        for task in self._tasks:
+        for task in self._children.tasks:
             own = self._service.environment(task.rank)
             task.process.open({**environ, **task.member.environ, **own})
 
@@ -330,70 +326,24 @@ class Steward:
         if self._ending:
             return
         self._ending = True
-        alive = {task.pid for task in self._tasks if task.status is None}
-        self._shared_memory = mapped_files(members(alive))
-        for task in self._tasks:
+        self._shared_memory = mapped_files(members(self._children.alive))
+        for task in self._children.tasks:
             task.process.discard()
-        self._signal(signal.SIGTERM)
+        self._children.signal_all(signal.SIGTERM)
         self._stopper.resume()
-        self._signal(signal.SIGCONT)
+        self._children.signal_all(signal.SIGCONT)
         self._kill_at = time.monotonic() + self._job.grace_s
 
-    def _signal(self, number: int) -> None:
-        for task in self._tasks:
-            if task.status is not None:
-                continue
-            delivery = send_to_group(task.pid, number)
-            if delivery is Delivery.ENDED:  # the task has not made its group yet
-                delivery = send(task.pid, number)
-            if delivery is Delivery.FOREIGN and task.rank not in self._foreign:
-                self._foreign.add(task.rank)
-                self._warn(f"rank {task.rank} does not take signals of this user")
-
-    def _watch_end(self, task: Task) -> None:
-        """Handles the task's end in its turn: epoll returns ends and messages in the order
-        in which they came."""
-        process = os.pidfd_open(task.pid)
-
-        def ended() -> None:
-            pid, status = os.waitpid(task.pid, os.WNOHANG)
-            if pid == 0:
-                return  # a debugger has it
-            self._watch.unwatch(process)
-            os.close(process)
-            self._note_end(task, status)
-            self._note_children()
-
-        self._watch.watch(process, ended)
-
     def _note_children(self) -> None:
-        """Handles SIGCHLD: children have ended, or were stopped or continued."""
-        with contextlib.suppress(BlockingIOError):
-            os.read(self._ends, 4096)
+        """Handles that children have ended, or were stopped or continued."""
         problem = self._stopper.stop_again()
         if problem:
             self._warn(problem)
-        self._reap_orphans()
-
-    def _reap_orphans(self) -> None:
-        """Reaps descendants that have ended, up to the first task, whose turn comes."""
-        alive = {task.pid for task in self._tasks if task.status is None}
-        peek = os.WEXITED | os.WNOHANG | os.WNOWAIT
-        with contextlib.suppress(ChildProcessError):
-            for _ in range(REAPED_AT_ONCE):
-                found = os.waitid(os.P_ALL, 0, peek)
-                if found is None or found.si_pid in alive:
-                    break
-                os.waitpid(found.si_pid, 0)
-            else:  # processes that only fork may not keep the steward from its work
-                os.write(self._ends_write, b"\0")
-        if not self._alive and self._over_at is None:
+        if not self._children.left and self._over_at is None:
             # Descendants of the tasks may hold their pipes open.
             self._over_at = time.monotonic() + DESCENDANTS_LINGER_S
 
     def _note_end(self, task: Task, status: int) -> None:
-        task.status = status
-        self._alive -= 1
         problem = task.process.read_failure()
         task.process.close()
         if problem:

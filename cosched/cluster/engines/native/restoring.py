@@ -86,7 +86,7 @@ class Restoring:
             return
         starting = record.state is State.STARTING and not record.submission.at_once
         if starting or record.submission.requeue:
-            self._jobs.records.save(record, state=State.QUEUED)
+            self._jobs.records.save(record, state=State.QUEUED, started_ns=None)
             self._jobs.entries.add_again(record)
         else:
             self._jobs.records.finish(record, state, None, reason)

@@ -140,21 +140,24 @@ class SharedJobs:
             if application in seen.beside:
                 changed[application] = None
         for application in changed:
-            self._keep(record, application, self._slowest(seen, application))
+            slowest = self._slowest(seen, application)
+            if slowest is not None:
+                self._keep(record, application, slowest)
 
     def _neighbours(self, record: Record) -> list[Record]:
         numbers = neighbours_of(self._queue, record.number)
         return [self._records.live[number] for number in numbers]
 
-    def _slowest(self, seen: _Seen, application: str) -> BesideJob:
-        """Returns what the node saw where the job is slowed most beside a program."""
+    def _slowest(self, seen: _Seen, application: str) -> BesideJob | None:
+        """Returns what the node saw where the job is slowed most beside a program; None if
+        no last report of a node has it, such as after a restart of the node's daemon."""
         found = []
         for report in seen.reports.values():
             for each in report.beside:
                 other = self._records.find(each.job)
                 if other is not None and application_of(other) == application:
                     found.append(each)
-        return max(found, key=lambda each: each.slowdown)
+        return max(found, key=lambda each: each.slowdown, default=None)
 
     def _keep(self, record: Record, beside: str, slowest: BesideJob) -> None:
         run = PairRun(
@@ -180,7 +183,8 @@ class SharedJobs:
         slowdowns: dict[bool, list[float]] = {True: [], False: []}
         for application, memory in seen.beside.items():
             slowest = self._slowest(seen, application)
-            slowdowns[memory].append(slowest.slowdown / 1000)
+            if slowest is not None:
+                slowdowns[memory].append(slowest.slowdown / 1000)
         beside = (max(slowdowns[memory], default=None) for memory in (True, False))
         found = find_limits(total, *beside)
         if found is not None:

@@ -75,7 +75,7 @@ class Inventory:
 
     @property
     def jobs(self) -> Mapping[int, Assignment]:
-        """The assignments of the jobs on the node, for recovery."""
+        """The assignments of the jobs on the node."""
         return {job: made for job, (made, _) in self._jobs.items()}
 
     def share(self, jobs: int) -> None:
@@ -107,14 +107,9 @@ class Inventory:
         made = tuple(
             {name: found[task] for name, found in chosen.items()} for task in range(tasks)
         )
-        self._keep(job, made, uses)
+        self._jobs[job] = made, uses
+        self._count(made, uses)
         return made
-
-    def restore(self, job: int, assignment: Assignment) -> None:
-        """Restores the assignment of a job that ran on while the agent was away."""
-        if job in self._jobs:
-            raise CoschedError(f"job {job}: has resources of this node already")
-        self._keep(job, assignment, 1)
 
     def release(self, job: int) -> None:
         """Frees the units of a job."""
@@ -152,10 +147,6 @@ class Inventory:
             )
         taken = sorted(free[: number * tasks])
         return [tuple(taken[at : at + number]) for at in range(0, len(taken), number)]
-
-    def _keep(self, job: int, made: Assignment, uses: int) -> None:
-        self._jobs[job] = made, uses
-        self._count(made, uses)
 
     def _count(self, made: Assignment, change: int) -> None:
         for task in made:

@@ -169,6 +169,20 @@ def test_the_kill_of_a_steward_ends_the_part_of_its_node_with_a_reason():
     assert node.forgotten
 
 
+@pytest.mark.parametrize("place", [0, 1])
+def test_failures_of_all_tasks_are_one_end(place):
+    """Otherwise each failure of a large job would be a message to each node."""
+    node = Node(place).run()
+    for rank in range(9):
+        node.job.take_frame(TaskEndedBadly(Failure(3, f"rank {rank} failed")))
+    if place == 0:
+        end = End(1, 1, "rank 0 failed", direct=False)
+        assert node.sent == [("n2", end), ("n3", end)]
+        assert node.steward.frames[-1] == EndTasks("rank 0 failed")
+    else:
+        assert node.sent == [("n1", TaskFailed(1, 1, Failure(3, "rank 0 failed")))]
+
+
 def spawn(node):
     """Lets the job spawn world 1 on n1."""
     question = Spawn((Command(("./child",), 1, hosts=("n1",)),), {})

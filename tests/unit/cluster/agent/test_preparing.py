@@ -114,13 +114,17 @@ def test_a_job_without_slots_is_refused(tmp_path):
     asyncio.run(run())
 
 
-def test_a_steward_that_cannot_be_made_takes_no_slots(tmp_path):
+def test_a_steward_that_cannot_be_made_leaves_no_slots_taken_and_no_files(
+    tmp_path, monkeypatch
+):
     async def run():
         node = Node(tmp_path)
-        node.nursery.fails = True
-        with pytest.raises(CoschedError, match="no process"):
-            node.start(1)
-        node.nursery.fails = False
+        with monkeypatch.context() as patch:
+            no_process = Mock(side_effect=CoschedError("no process"))
+            patch.setattr(node.nursery, "make", no_process)
+            with pytest.raises(CoschedError, match="no process"):
+                node.start(1)
+        assert node.files() == []
         node.start(2)
         node.nursery.theirs[-1].close()
         await asyncio.gather(*node.tasks)

@@ -4,10 +4,11 @@ import asyncio
 import gc
 import json
 import os
+import resource
 import select
 import socket
 import time
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
 import pytest
 
@@ -138,7 +139,7 @@ def test_request_that_fails_costs_its_connection_only(tmp_path):
     log, broken = [], Broken(KeyError("\x1b[31m\nforged"))
 
     async def check():
-        failed = first_error()
+        failed = first_error(log.append)
         found = UserSocket(tmp_path / "desk.sock", lambda person: broken, log.append)
         await found.open()
         for _ in range(3):
@@ -162,7 +163,7 @@ def test_lost_state_is_seen(tmp_path):
     log, broken = [], Broken(StateLost("disk is full"))
 
     async def check():
-        failed = first_error()
+        failed = first_error(log.append)
         found = UserSocket(tmp_path / "desk.sock", lambda person: broken, log.append)
         await found.open()
         async with caller(tmp_path) as (reader, writer):
@@ -179,12 +180,56 @@ def test_lost_state_is_seen(tmp_path):
 
 def test_failure_of_a_timer_is_seen():
     async def check():
-        failed = first_error()
+        failed = first_error(print)
         loop = asyncio.get_running_loop()
         loop.call_soon(int, "x")
         loop.call_soon(int, "y")  # the first one counts
         with pytest.raises(ValueError, match="'x'"):
             await asyncio.wait_for(failed, 20)
+
+    asyncio.run(check())
+
+
+@pytest.fixture
+def no_descriptor():
+    """Takes all descriptors when it is called; returns what gives them back."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    taken = []
+
+    def take():
+        resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
+        with suppress(OSError):
+            while True:
+                taken.append(os.dup(0))
+        return give_back
+
+    def give_back():
+        while taken:
+            os.close(taken.pop())
+
+    yield take
+    give_back()
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_user_waits_while_no_descriptor_is_free(tmp_path, no_descriptor):
+    """A user who connects again and again must not end the controller."""
+
+    async def check():
+        loop = asyncio.get_running_loop()
+        logged = loop.create_future()
+        failed = first_error(logged.set_result)
+        async with desk(tmp_path):
+            with socket.socket(socket.AF_UNIX) as user:
+                user.setblocking(False)
+                user.connect(str(tmp_path / "desk.sock"))
+                user.send(b"x\n")
+                give_back = no_descriptor()
+                await asyncio.wait({failed, logged}, return_when=asyncio.FIRST_COMPLETED)
+                assert not failed.done()
+                assert await logged == "accepts no connections now: Too many open files"
+                give_back()
+                assert await asyncio.wait_for(loop.sock_recv(user, 9), 20) == b"2\n"
 
     asyncio.run(check())
 

@@ -80,8 +80,26 @@ def test_named_array_stays(store):
     asyncio.run(scenario())
 
 
+def test_jobs_that_stay_do_not_keep_later_ones(store, monkeypatch):
+    """Held jobs, and tasks of an array that has not ended, may stay for ever."""
+    monkeypatch.setattr(store_module, "FORGET_MOST", 2)
+
+    async def scenario():
+        controller = await up(store)
+        held = [controller.submit(held=True) for _ in range(3)]
+        array = controller.submit(array="1-4")
+        controller.jobs.batch_jobs.hold([array + 3])
+        await end(controller, array, array + 1, array + 2)
+        later = controller.submit()
+        await end(controller, later)
+        assert forget(controller) == 1
+        assert numbers_in(store) == [*held, *range(array, array + 4)]
+
+    asyncio.run(scenario())
+
+
 @pytest.mark.parametrize("most", [1, 2, 3])
-def test_few_jobs_are_looked_at_together(store, monkeypatch, most):
+def test_few_jobs_are_forgotten_together(store, monkeypatch, most):
     monkeypatch.setattr(store_module, "FORGET_MOST", most)
 
     async def scenario():

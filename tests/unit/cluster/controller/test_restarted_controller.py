@@ -86,6 +86,19 @@ def test_ended_job_is_over_when_its_last_node_is_lost(store):
     asyncio.run(scenario())
 
 
+def test_job_that_waits_again_after_the_restart_has_not_begun(store):
+    async def scenario():
+        await run_jobs(Controller(store), {"nodes": 1, "requeue": True})
+        assert store.find(1).started_ns is not None
+        again = Controller(store)
+        again.recovery.resolve()  # no node answers
+        job = (await again.ask(do="job", job=1))["ok"]
+        assert (job["state"], job["started_ns"], job["node_s"]) == ("queued", None, 0.0)
+        assert store.find(1).started_ns is None
+
+    asyncio.run(scenario())
+
+
 def test_job_runs_on_if_its_node_is_drained_during_the_recovery(store):
     async def scenario():
         await run_jobs(Controller(store), {"nodes": 1})

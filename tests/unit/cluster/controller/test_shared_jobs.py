@@ -294,6 +294,22 @@ def test_memory_shows_by_the_speed_beside_memory(store):
     asyncio.run(scenario())
 
 
+def test_label_is_judged_though_the_last_report_has_no_neighbour(store):
+    """A scheduler daemon that restarts forgets what it saw."""
+
+    async def scenario():
+        controller = controller_of(store, ("n0",))
+        stream = await start(controller, "stream", **MEMORY)
+        gups = await start(controller, "gups", **CPU)
+        controller.take("n0", JobShared(gups, 1, (beside(stream, 1.3),)))
+        controller.take("n0", SubtreeEnded(gups, 1, None))
+        controller.take("n0", JobShared(gups, 1, (), IN_MPI, over=True))
+        (kept,) = store.learned.labels()
+        assert (kept.program, kept.found) == ("gups", {Resource.NETWORK})
+
+    asyncio.run(scenario())
+
+
 def test_domain_without_halves_learns_nothing(store):
     async def scenario():
         controller = controller_of(store, ("n0",), SymbiosisSettings())

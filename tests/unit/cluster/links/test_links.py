@@ -273,7 +273,8 @@ def test_former_member_gets_an_answer_and_nothing_of_it_is_read(tmp_path):
     log = []
 
     async def talk():
-        controller = Links(keys, addresses, log.append, former=former)
+        controller = Links(keys, addresses, log.append)
+        controller.meet(addresses, keys.public, former)
         agent = Links(load_keys(tmp_path, "n1", names), addresses, print)
         with contextlib.closing(controller), contextlib.closing(agent):
             controller.listen(addresses["controller"])

@@ -1,9 +1,14 @@
 """A domain in Slurm gives nodes back that it cannot use, and asks for others."""
 
+import errno
+import os
+from unittest.mock import Mock
+
 import pytest
 
+from cosched.cluster.paths import DomainPaths
 from cosched.cluster.slurm.growing import Growing
-from cosched.cluster.slurm.node_jobs import NodeJob
+from cosched.cluster.slurm.node_jobs import NodeJob, NodeJobs
 from cosched.core.cluster.growth import LEAST_OUT_NS, Bounds
 from cosched.core.errors import CoschedError
 
@@ -88,6 +93,39 @@ def test_lost_node_is_removed_at_the_next_step_if_the_controller_refuses_it(site
     site.refuses = False
     growing.step(site, 2)
     assert site.removed == [("far", True)]
+
+
+def test_job_that_gets_the_node_of_an_ended_one_waits_for_its_removal(site, growing):
+    """Slurm gives the node of a job whose time is over to the next one at once."""
+    growing.step(site, 0)
+    site.jobs = [NodeJob(8, "far")]
+    growing.step(site, 1)
+    assert (site.removed, site.cancelled, site.asked) == ([("far", True)], [], 0)
+    added = []
+    site.add = lambda nodes: added.append(nodes) or site.states.update({"far": "up"})
+    site.states["far"] = "leaving"
+    growing.step(site, 2)
+    assert added == []
+    del site.states["far"]
+    growing.step(site, 3)
+    assert (added, site.cancelled, site.asked) == ([{"far": "far:1"}], [], 0)
+
+
+def test_job_with_a_node_of_the_domain_is_cancelled(site, growing):
+    site.jobs, site.wanted = [NodeJob(9, "own")], 0
+    del site.states["far"]
+    growing.step(site, 0)
+    assert set(site.cancelled) == {9}
+    assert site.removed == []
+
+
+def test_command_that_cannot_be_started_is_one_line(tmp_path, monkeypatch):
+    """The process that grows the domain tries again."""
+    error = BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+    monkeypatch.setattr("subprocess.run", Mock(side_effect=error))
+    jobs = NodeJobs(DomainPaths(tmp_path), 7, 1, (), {})
+    with pytest.raises(CoschedError, match="squeue: Resource temporarily unavailable"):
+        jobs.listed()
 
 
 @pytest.fixture

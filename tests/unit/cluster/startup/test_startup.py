@@ -377,19 +377,6 @@ def check(nodes, matcher, running, dom):
             assert free[what] == inventory.totals[what] - taken >= 0
 
 
-def test_units_are_recovered_after_a_restart():
-    before = Inventory(units(1))
-    before.assign(1, 2, {"cores": 1})
-    before.assign(2, 1, {"cores": 2})
-    after = Inventory(units(1))
-    for job, made in before.jobs.items():
-        after.restore(job, made)
-    after.release(1)
-    assert after.assign(3, 1, {"cores": 2}) == ({"cores": (0, 1)},)
-    with pytest.raises(CoschedError, match="job 4: needs 1 cores on this node, which"):
-        after.assign(4, 1, {"cores": 1})
-
-
 def test_infeasible_is_not_the_same_as_busy():
     matcher = Matcher()
     matcher.join(NodeOffer("a", {"cores": 4}, frozenset({"ib"})))
