@@ -3,7 +3,8 @@
 ``core.node.admission`` decides. This module delays the answer to the
 registration of a job's tasks. They sleep in MPI_Init meanwhile and hold little memory. A
 task that registers at its launch gets an answer at once. Each waiting task gets a message
-twice a second. If the daemon dies or hangs, the task runs without coscheduling.
+twice a second. If the daemon ends, it registers with the next one; if none comes within two
+seconds, or the daemon hangs, it runs without coscheduling.
 """
 
 from __future__ import annotations
@@ -138,7 +139,7 @@ class MemoryAdmission:
         job.declared_bytes = min(job.region.memory_bytes, self._meter.node(0).total_bytes)
 
     def close(self) -> None:
-        """Closes all waiting connections; these tasks run without coscheduling."""
+        """Closes all waiting connections; these tasks register with the next daemon."""
         for line in self._lines.values():
             for applicant in line.applicants:
                 applicant.leave()

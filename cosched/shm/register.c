@@ -7,9 +7,13 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cosched/clock.h"
+
+/* The time between two looks for another daemon. */
+#define NEXT_DAEMON_STEP_NS 50000000
 
 static uint64_t deadline_in(int timeout_ms) {
     return cosched_clock_ns(CLOCK_MONOTONIC) + (uint64_t)timeout_ms * UINT64_C(1000000);
@@ -93,6 +97,7 @@ struct exchange {
     int fds[2];
     char *reason;
     uint32_t presence; /* enum cosched_presence */
+    int waits;         /* 1: the daemon has asked the task to wait */
 };
 
 /* Only a task waits for memory: a process that has just started goes on at once. */
@@ -106,18 +111,18 @@ static int receive_final_welcome(int fd, struct exchange *exchange,
                                  const struct cosched_registration *task, uint64_t deadline,
                                  int timeout_ms) {
     struct cosched_welcome *welcome = &exchange->welcome;
-    int waits = 0, reported = 0;
+    int reported = 0;
     for (;;) {
         int error = receive_welcome(fd, welcome, exchange->fds, deadline);
-        if (error != 0 && waits)
+        if (error != 0 && exchange->waits)
             exchange->presence = COSCHED_LEFT;
         if (error != 0 || !waits_for_memory(exchange))
             return error;
         welcome->reason[sizeof welcome->reason - 1] = '\0';
         if (task->on_memory_wait != NULL &&
-            (!waits || (!reported && welcome->reason[0] != '\0')))
+            (!exchange->waits || (!reported && welcome->reason[0] != '\0')))
             task->on_memory_wait(welcome->reason);
-        waits = 1;
+        exchange->waits = 1;
         reported |= welcome->reason[0] != '\0';
         deadline = deadline_in(timeout_ms);
     }
@@ -195,12 +200,29 @@ static int call_daemon(struct exchange *exchange, const char *socket_path,
     return error;
 }
 
+/* A task that waits for memory registers with the next daemon, if one comes within timeout_ms. */
+static int call_next_daemon(struct exchange *exchange, const char *socket_path,
+                            const struct cosched_registration *task, int timeout_ms) {
+    const struct timespec step = {.tv_nsec = NEXT_DAEMON_STEP_NS};
+    const uint64_t deadline = deadline_in(timeout_ms);
+    int error;
+    exchange->waits = 0;
+    do {
+        (void)nanosleep(&step, NULL);
+        error = call_daemon(exchange, socket_path, task, timeout_ms);
+    } while ((error == -ENOENT || error == -ECONNREFUSED) &&
+             cosched_clock_ns(CLOCK_MONOTONIC) < deadline);
+    return error;
+}
+
 int cosched_register(struct cosched_admission *admission, const char *socket_path,
                      const struct cosched_registration *task, int timeout_ms, char reason[128]) {
     struct exchange exchange;
     int error = prepare(&exchange, task, COSCHED_PHASE_TASK, reason);
     if (error == 0)
         error = call_daemon(&exchange, socket_path, task, timeout_ms);
+    while (error == -ECONNRESET && exchange.waits)
+        error = call_next_daemon(&exchange, socket_path, task, timeout_ms);
     if (error == 0 && (exchange.fds[0] < 0 || exchange.fds[1] < 0))
         error = failed(&exchange, -EPROTO, "registration answered without a region");
     if (error != 0) {

@@ -183,19 +183,20 @@ def test_late_registration_survives_ticking_timer(silent):
 
 
 @contextmanager
-def asking_to_wait(listener, times: int = 1, *, stays: bool):
-    """Answers a registration by requests to wait. ``stays``: until the task has gone."""
+def answering(listener, *connections):
+    """Answers each connection by these errors and closes it. Then it listens no longer."""
     answer = ffi.new("struct cosched_welcome *")
     answer.magic, answer.abi = lib.COSCHED_HELLO_MAGIC, lib.COSCHED_ABI
-    answer.error = -errno.EINPROGRESS
 
     def serve() -> None:
-        with listener.accept()[0] as task:
-            assert task.recv(4096)
-            for _ in range(times):
-                task.sendall(bytes(ffi.buffer(answer)))
-            if stays:
-                task.recv(1)
+        for number, errors in enumerate(connections, 1):
+            with listener.accept()[0] as task:
+                assert task.recv(4096)
+                for error in errors:
+                    answer.error = -error
+                    task.sendall(bytes(ffi.buffer(answer)))
+                if number == len(connections):
+                    listener.close()
 
     server = threading.Thread(target=serve)
     server.start()
@@ -237,18 +238,31 @@ def test_timeout_covers_connecting_and_answer(silent, call):
 
 def test_launched_process_does_not_wait_for_memory(silent):
     path, listener = silent
-    with asking_to_wait(listener, stays=True):
+    with answering(listener, [errno.EINPROGRESS]):
         assert say_hello("announce", path, 2000) == -errno.EINPROGRESS
 
 
-@pytest.mark.parametrize(("times", "presence"), [(0, "NO_DAEMON"), (1, "LEFT")])
-def test_daemon_that_ends_during_a_registration_has_gone(silent, times, presence):
+@pytest.mark.parametrize(
+    ("errors", "error", "presence"),
+    [
+        ([], errno.ECONNRESET, "NO_DAEMON"),
+        ([errno.EINPROGRESS], errno.ECONNREFUSED, "LEFT"),
+    ],
+)
+def test_daemon_that_ends_during_a_registration_has_gone(silent, errors, error, presence):
     """It ends at once, or while the task waits for memory."""
     path, listener = silent
     link = ffi.new("struct cosched_link *")
-    with asking_to_wait(listener, times, stays=False):
-        assert say_hello("attach", path, 2000, link) == -errno.ECONNRESET
+    with answering(listener, errors):
+        assert say_hello("attach", path, 300, link) == -error
     assert link.presence == getattr(lib, f"COSCHED_{presence}")
+
+
+def test_task_that_waits_for_memory_registers_with_the_next_daemon(silent):
+    path, listener = silent
+    wait = [errno.EINPROGRESS] * 2
+    with answering(listener, wait, wait, [errno.EPERM]):
+        assert say_hello("attach", path, 5000) == -errno.EPERM
 
 
 def report_launcher(path):

@@ -45,7 +45,8 @@ void cosched_link_open(struct cosched_link *link);
 /* Registers this process (CMDREG) over the socket RUN_DIR/NODE/register.sock and maps the job's
  * region. Gives up if no answer comes within timeout_ms, even if signals arrive. While the
  * job's memory does not fit on the node, the daemon answers again and again, each time within
- * timeout_ms; the task sleeps until then. */
+ * timeout_ms; the task sleeps until then. If the daemon ends meanwhile, the task registers with the
+ * next one, if it comes within timeout_ms. */
 int cosched_attach(struct cosched_link *link, const char *socket_path,
                    const struct cosched_registration *task, int timeout_ms);
 
