@@ -139,7 +139,7 @@ class MemoryAdmission:
         job.declared_bytes = min(job.region.memory_bytes, self._meter.node(0).total_bytes)
 
     def close(self) -> None:
-        """Closes all waiting connections; a later daemon gets these tasks."""
+        """Closes all waiting connections; these tasks register with the next daemon."""
         for line in self._lines.values():
             for applicant in line.applicants:
                 applicant.leave()
