@@ -167,15 +167,6 @@ class Chunk(OfJob, frozen=True):
         ]
 
 
-def in_chunks(first: Chunk, parts: Sequence[bytes]) -> list[Chunk]:
-    """Returns the messages with the parts of an object for the root of a tree. first: the
-    one with the first part."""
-    return [
-        msgspec.structs.replace(first, number=number, count=len(parts), data=part)
-        for number, part in enumerate(parts)
-    ]
-
-
 class SubtreePrepared(OfJob, frozen=True):
     """The tasks of the sender's subtree wait at their gates."""
 
