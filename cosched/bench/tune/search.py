@@ -100,7 +100,7 @@ def next_round(grid: Grid, observed: Observed, repeats: int) -> list[Contestant]
     if fresh:
         return list(fresh)
     for number in range(2, repeats + 1):
-        left = contenders(grid, observed, number)
+        left = contenders(observed, number)
         beside: list[Contestant] = [KERNEL, *dict.fromkeys([grid.default, *left])]
         able = [one for one in beside if not _failed(observed.get(one, ()))]
         due = [one for one in able if len(observed.get(one, ())) < number]
@@ -109,7 +109,7 @@ def next_round(grid: Grid, observed: Observed, repeats: int) -> list[Contestant]
     return []
 
 
-def contenders(grid: Grid, observed: Observed, number: int) -> list[Setting]:
+def contenders(observed: Observed, number: int) -> list[Setting]:
     """Returns the settings that get their ``number``-th run, best first.
 
     They are the better half of those that got the run before. Only earlier runs count, so

@@ -184,4 +184,4 @@ def test_each_round_halves_the_contenders():
         Setting("proportional", turn, GMETS[0]): [float(n)] * 3
         for n, turn in enumerate(SLICES, 1)
     }
-    assert [len(contenders(GRID, observed, n)) for n in (1, 2, 3)] == [5, 3, 2]
+    assert [len(contenders(observed, n)) for n in (1, 2, 3)] == [5, 3, 2]
