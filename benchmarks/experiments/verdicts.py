@@ -89,10 +89,10 @@ def exact(value: float) -> Measured:
     return Measured(value, value, value)
 
 
-def over_cases(values: Iterable[float], *, repeated: bool = True) -> Measured:
+def over_cases(values: Iterable[float]) -> Measured:
     """Returns the extent of a figure over several cases."""
     found = sorted(map(float, values))
-    return Measured(median(found), found[0], found[-1], repeated)
+    return Measured(median(found), found[0], found[-1])
 
 
 def points(values: Iterable[float], *, repeated: bool = True) -> Points:
