@@ -136,9 +136,9 @@ def _is_killed(run_dir: Path) -> bool:
         return False
 
 
-def patient(command: str = "cosched") -> Patience:
-    """Returns how a command waits. command: the first word of its line on stderr."""
-    return Patience(note_slow=lambda: _print(command, NO_ANSWER_YET))
+def patient() -> Patience:
+    """Returns how a command waits."""
+    return Patience(note_slow=lambda: _print("cosched", NO_ANSWER_YET))
 
 
 def _print(command: str, line: str) -> None:

@@ -12,7 +12,7 @@ from tests.tools.malleable_agents import compiled, run_without_agents
 
 NAMES = ("sten", "ge", "cl")
 #: A rank in Python takes five times the CPU of one in C to start.
-CHANGES = {"python": 10, "c": 20}
+CHANGES = {"python": 5, "c": 20}
 FREE, ENDED = 0, 4
 
 pytestmark = pytest.mark.mpi_job

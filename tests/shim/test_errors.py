@@ -82,6 +82,7 @@ def test_uncommitted_type_raises_the_same_errors(mpi, build, served):
         assert printed(run_ours(mpi, environ, *how, *program)) == plain, how
 
 
+@pytest.mark.newest_mpi
 def test_own_error_reaches_error_handler(
     mpi, build, shim_for, scarce, run_dir, job_environ
 ):
@@ -93,6 +94,7 @@ def test_own_error_reaches_error_handler(
     ]
 
 
+@pytest.mark.newest_mpi
 def test_requests_without_memory_still_complete(
     mpi, build, shim_for, scarce, run_dir, job_environ
 ):
@@ -107,6 +109,7 @@ def test_requests_without_memory_still_complete(
     )
 
 
+@pytest.mark.newest_mpi
 def test_rank_without_memory_delays_no_rank(
     mpi, build, shim_for, scarce, run_dir, job_environ
 ):

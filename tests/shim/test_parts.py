@@ -14,7 +14,8 @@ from cosched.shm._build import INCLUDE
 from tests.places import ROOT
 from tests.shim.jobs import PATIENCE_S, run_job
 
-pytestmark = pytest.mark.mpi_job
+# What differs between libraries here, differs between the newest of both families.
+pytestmark = [pytest.mark.mpi_job, pytest.mark.newest_mpi]
 
 INTERPOSER = ROOT / "mpi_shim" / "interposer"
 PROGRAMS = ROOT / "tests" / "c"

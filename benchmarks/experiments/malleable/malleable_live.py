@@ -43,9 +43,6 @@ from cosched.core.units import NS_PER_S
 from cosched.sim.malleable.jobs import TEMPLATES
 from cosched.tables import table
 
-#: The simulator is right if it is so near the live figure.
-WITHIN = 0.15
-
 
 @dataclass(frozen=True, slots=True)
 class Costs:

@@ -188,7 +188,7 @@ def _parse(
     for name, raw in document.items():
         entry, here = known.get(name), joined(path, name)
         if entry is None:
-            mistakes.append(Mistake(here, f"no such key{_hint(root, path, name, known)}"))
+            mistakes.append(Mistake(here, f"no such key{_hint(root, name, known)}"))
         elif isinstance(entry, Key):
             try:
                 values[here] = entry.kind.parse(raw)
@@ -211,7 +211,7 @@ def _by_name(schema: type) -> dict[str, Key | _Below]:
     return found
 
 
-def _hint(root: type, path: str, name: str, known: Iterable[str]) -> str:
+def _hint(root: type, name: str, known: Iterable[str]) -> str:
     """Returns the end of the line about an unknown key."""
     close = suggest(name, known)
     tables = [each.table for each in keys_of(root) if each.name == name and each.table]

@@ -246,33 +246,32 @@ def test_bound_needs_the_cpu_time_of_each_program(bench, accounts):
 
 # --- the record of runs ---
 
-#: Its jobs count the runs that they know, and record their own as cosched-run does.
+#: Its jobs count the runs that they know, and record their own as cosched-run does, one
+#: after another. So those of one run know each a number of its own, in any order.
 LEARNING = """
 title = "learning"
 [[job]]
 name = "a"
 command = ['sh', '-c', 'eval "$LEARN"']
 ranks = 2
-[[job]]
-name = "b"
-command = ['sh', '-c', 'eval "$LEARN"']
-ranks = 2
-start = 0.2
+count = 2
 [[job]]
 name = "c"
-command = ["sh", "-c", "echo $LINE >> $COSCHED_RUNS"]
+command = ['sh', '-c', 'eval "$LEARN"; :']
 ranks = 2
-start = 0.1
 """
 COUNT = "cat $COSCHED_RUNS 2>&- | wc -l >> $LOG.known; echo $LINE >> $COSCHED_RUNS"
+LOCKED = f"flock $LOG.lock sh -c '{COUNT}'"
+JOBS = 3
 LINE = '{"cosched_runs":1,"program":"p","args":[],"ranks":2,"length_ns":5}'
 
 
 @pytest.fixture
 def learning(bench, monkeypatch, tmp_path):
-    """Returns a function that runs the bench, and returns how many runs each job knew."""
+    """Returns a function that runs the bench, and returns how many runs the jobs of each
+    run knew, in the order of these numbers."""
     monkeypatch.setenv("LINE", LINE)
-    monkeypatch.setenv("LEARN", COUNT)
+    monkeypatch.setenv("LEARN", LOCKED)
     own = tmp_path / "own.jsonl"
     own.write_text(f"{LINE}\n" * 7)
     monkeypatch.setenv("COSCHED_RUNS", str(own))
@@ -280,18 +279,19 @@ def learning(bench, monkeypatch, tmp_path):
     def run(**options):
         bench.run(LEARNING, arms="kernel,cosched", **options)
         assert own.read_text() == f"{LINE}\n" * 7
-        return [int(known) for known in Path(f"{bench.log}.known").read_text().split()]
+        known = [int(known) for known in Path(f"{bench.log}.known").read_text().split()]
+        return [sorted(known[at : at + JOBS]) for at in range(0, len(known), JOBS)]
 
     return run
 
 
 def test_no_run_learns_from_another_one(learning):
-    assert learning(repeats=2) == [0, 2] * 4
+    assert learning(repeats=2) == [[0, 1, 2]] * 4
 
 
 def test_each_run_starts_with_the_lengths_seen_before(learning):
-    """Jobs a and b run the same program; c runs another one."""
-    seen, measured = [0, 1, 2], [6, 8] * 4
+    """Both jobs a run the same program; c runs another one."""
+    seen, measured = [[0, 1, 2], [3, 4, 5]], [[6, 7, 8]] * 4
     assert learning(repeats=2, seen=3) == seen + measured
 
 

@@ -65,12 +65,21 @@ def windows(jobs, run):
 
 @given_settings(max_examples=150, deadline=None)
 @given(STREAMS)
-def test_each_job_gets_a_quarter_of_its_share(jobs):
+def test_each_job_gets_a_quarter_of_its_share_and_no_time_is_lost(jobs):
     run = OneNode(jobs, USUAL)
     for number, begin_ns, end_ns in windows(jobs, run):
         rivals = len(present(jobs, run, begin_ns, end_ns))
         least_ns = USUAL.least_share.reserved_ns // rivals
         assert had_ns(run, number, begin_ns, end_ns) >= least_ns - DELAY_NS
+    check_no_time_is_lost(jobs, run)
+
+
+def check_no_time_is_lost(jobs, run):
+    assert sorted(run.ends_ns) == list(range(len(jobs)))
+    for number, job in enumerate(jobs):
+        assert had_ns(run, number, 0, 10**15) == job.length_ns
+    for before, after in zip(run.turns, run.turns[1:], strict=False):
+        assert before.end_ns <= after.begin_ns
 
 
 @given_settings(max_examples=100, deadline=None)
@@ -83,17 +92,6 @@ def test_users_share_equally_if_fairness_is_between_users(jobs):
         own = [rival for rival in rivals if jobs[rival].user == jobs[number].user]
         least_ns = USUAL.least_share.reserved_ns // len(users) // len(own)
         assert had_ns(run, number, begin_ns, end_ns) >= least_ns - DELAY_NS
-
-
-@given_settings(max_examples=50, deadline=None)
-@given(STREAMS)
-def test_no_time_is_lost(jobs):
-    run = OneNode(jobs, USUAL)
-    assert sorted(run.ends_ns) == list(range(len(jobs)))
-    for number, job in enumerate(jobs):
-        assert had_ns(run, number, 0, 10**15) == job.length_ns
-    for before, after in zip(run.turns, run.turns[1:], strict=False):
-        assert before.end_ns <= after.begin_ns
 
 
 def test_ten_jobs_of_one_user_do_not_starve_one_of_another():

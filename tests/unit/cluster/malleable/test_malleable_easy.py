@@ -67,11 +67,16 @@ def mixed_streams(draw):
 
 
 @given(stream=mixed_streams(), sizes=SIZES)
-@settings(deadline=None, max_examples=300)
-def test_every_job_runs_once_and_to_its_end(stream, sizes):
+@settings(deadline=None, max_examples=500)
+def test_one_run_keeps_all_rules(stream, sizes):
     """``Watched`` checks nodes, minima and ideals besides, after each event."""
     jobs, nodes = stream
     schedule, watched = run(jobs, nodes, sizes)
+    check_every_job_runs_once_and_to_its_end(jobs, nodes, schedule, watched)
+    check_reservations_hold(schedule, watched)
+
+
+def check_every_job_runs_once_and_to_its_end(jobs, nodes, schedule, watched):
     assert sorted(watched.started) == [job.number for job in jobs]
     assert watched.queue.place.free == nodes
     for job in jobs:
@@ -81,12 +86,8 @@ def test_every_job_runs_once_and_to_its_end(stream, sizes):
             assert done == pytest.approx(1.0, abs=1e-4)
 
 
-@given(stream=mixed_streams(), sizes=SIZES)
-@settings(deadline=None, max_examples=500)
-def test_a_reservation_holds(stream, sizes):
+def check_reservations_hold(schedule, watched):
     """While a job stays the first, its reservation never moves back; it starts by then."""
-    jobs, nodes = stream
-    schedule, watched = run(jobs, nodes, sizes)
     for (_, head, shadow_ns), (_, next_head, next_ns) in pairwise(watched.promises):
         if head is None:
             continue

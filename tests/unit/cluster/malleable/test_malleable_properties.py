@@ -26,10 +26,17 @@ from tests.unit.cluster.malleable.malleable_streams import (
 
 @given(stream=streams(), policy=policies())
 @settings(deadline=None, max_examples=300)
-def test_every_job_runs_once_in_order_and_to_its_end(stream, policy):
+def test_one_run_keeps_all_rules(stream, policy):
     """``Watched`` checks nodes, minima and ideals besides, after each event."""
     jobs, nodes = stream
     schedule, scheduler = run(jobs, nodes, policy)
+    check_every_job_runs_once_in_order_and_to_its_end(jobs, nodes, schedule, scheduler)
+    check_a_job_ends_when_its_work_is_done(jobs, scheduler)
+    check_control_limits_harvests(jobs, policy, schedule, scheduler)
+    check_a_young_job_is_protected(policy, schedule, scheduler)
+
+
+def check_every_job_runs_once_in_order_and_to_its_end(jobs, nodes, schedule, scheduler):
     assert scheduler.started == [job.number for job in jobs]
     assert not scheduler.planner.running
     assert not scheduler.queue.waiting
@@ -39,6 +46,32 @@ def test_every_job_runs_once_in_order_and_to_its_end(stream, policy):
         history = scheduler.history[job.number]
         assert history[0][0] == schedule.start_ns[job.number]
         assert history[-1] == (schedule.end_ns[job.number], 0)
+
+
+def check_a_job_ends_when_its_work_is_done(jobs, scheduler):
+    for job in jobs:
+        if job.walltime_ns > 1:
+            done = work_done(job, scheduler.history[job.number])
+            assert done == pytest.approx(1.0, abs=1e-4)
+
+
+def check_control_limits_harvests(jobs, policy, schedule, scheduler):
+    for job in jobs:
+        sizes = [size for _, size in scheduler.history[job.number]][:-1]
+        shrinks = sum(after < before for before, after in pairwise(sizes))
+        assert schedule.harvests[job.number] == shrinks
+        limit = policy.control.harvest_limit
+        assert limit is None or shrinks <= limit
+        if policy.harvest is NEVER:
+            assert not shrinks
+
+
+def check_a_young_job_is_protected(policy, schedule, scheduler):
+    for number, start_ns in enumerate(schedule.start_ns):
+        steps = scheduler.history[number]
+        for (_, before), (at_ns, after) in pairwise(steps):
+            if 0 < after < before:
+                assert at_ns - start_ns >= policy.control.protected_ns
 
 
 @given(stream=streams(), policy=policies(), lasts=COSTS)
@@ -65,17 +98,6 @@ def test_a_start_waits_for_a_change_that_lasts():
     assert list(later.start_ns) == [0, 100]
     # The first has four nodes for 100 ns, then three. Nothing is given back to it (FQ).
     assert list(later.end_ns) == [100 + 900 * 4 // 3, 100 + 1000 * 4]
-
-
-@given(stream=streams(), policy=policies())
-@settings(deadline=None, max_examples=200)
-def test_a_job_ends_when_its_work_is_done(stream, policy):
-    jobs, nodes = stream
-    _, scheduler = run(jobs, nodes, policy)
-    for job in jobs:
-        if job.walltime_ns > 1:
-            done = work_done(job, scheduler.history[job.number])
-            assert done == pytest.approx(1.0, abs=1e-4)
 
 
 @given(stream=streams(), policy=policies())
@@ -107,33 +129,6 @@ def test_no_node_idles_beside_jobs_that_want_it(stream, policy):
         running = {number: size for number, size in sizes.items() if size}
         if sum(running.values()) < nodes:
             assert all(size == ideal[number] for number, size in running.items())
-
-
-@given(stream=streams(), policy=policies())
-@settings(deadline=None, max_examples=100)
-def test_control_limits_how_often_a_job_is_harvested(stream, policy):
-    jobs, nodes = stream
-    schedule, scheduler = run(jobs, nodes, policy)
-    for job in jobs:
-        sizes = [size for _, size in scheduler.history[job.number]][:-1]
-        shrinks = sum(after < before for before, after in pairwise(sizes))
-        assert schedule.harvests[job.number] == shrinks
-        limit = policy.control.harvest_limit
-        assert limit is None or shrinks <= limit
-        if policy.harvest is NEVER:
-            assert not shrinks
-
-
-@given(stream=streams(), policy=policies())
-@settings(deadline=None, max_examples=100)
-def test_a_young_job_is_protected(stream, policy):
-    jobs, nodes = stream
-    schedule, scheduler = run(jobs, nodes, policy)
-    for number, start_ns in enumerate(schedule.start_ns):
-        steps = scheduler.history[number]
-        for (_, before), (at_ns, after) in pairwise(steps):
-            if 0 < after < before:
-                assert at_ns - start_ns >= policy.control.protected_ns
 
 
 @given(stream=streams())
