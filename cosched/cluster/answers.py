@@ -185,7 +185,7 @@ class InputInfo(TypedDict):
 
 class ReloadInfo(TypedDict):
     """The effect of a new domain.toml. changed: settings in use now. restart: settings that
-    need a restart of the domain. text: both in one line."""
+    need a restart. text: both in one line, with the programs that must restart."""
 
     changed: list[str]
     restart: list[str]

@@ -10,6 +10,7 @@ from typing import Any
 
 from cosched.config.coupling import Coupled, CouplingTable
 from cosched.config.queue import CPU, NODE, RIGID, QueueSettings
+from cosched.config.restarts import AGENTS, MEMBERS
 from cosched.config.slurm import is_coupled, load_here
 from cosched.config.symbiosis import SymbiosisSettings
 from cosched.core.cluster.queue.plans.conservative import Conservative
@@ -58,19 +59,26 @@ class StartupSettings:
     """[startup]: how jobs start. object, tables: the new or the old design, for
     comparison."""
 
-    arity: int = key(whole(1), 8, "Children of a node in a job's tree.")
+    arity: int = key(whole(1), 8, "Children of a node in a job's tree.", restart=MEMBERS)
     chunk_bytes: int = key(
-        size(1, _LARGEST_CHUNK), 64 << 10, "The size of a piece of an object or a table."
+        size(1, _LARGEST_CHUNK),
+        64 << 10,
+        "The size of a piece of an object or a table.",
+        restart=MEMBERS,
     )
-    object: str = key(one_of(*OBJECTS), OBJECTS[0], "How the job object travels.")
-    tables: str = key(one_of(*TABLES), TABLES[0], "How network tables travel.")
+    object: str = key(
+        one_of(*OBJECTS), OBJECTS[0], "How the job object travels.", restart=MEMBERS
+    )
+    tables: str = key(
+        one_of(*TABLES), TABLES[0], "How network tables travel.", restart=MEMBERS
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class LifeSettings:
     """[life]: when members and starts count as failed."""
 
-    beat_ns: int = key(duration(), NS_PER_S, "How often agents report.")
+    beat_ns: int = key(duration(), NS_PER_S, "How often agents report.", restart=MEMBERS)
     lost_after_ns: int = key(
         duration(), 10 * NS_PER_S, "A node is lost after this silence.", live=True
     )
@@ -115,8 +123,8 @@ class DomainConfig:
     """A domain. nodes: in a running member also those that leave the domain. coupling: None
     if the domain is coupled with no other."""
 
-    name: str = key(TEXT, REQUIRED, "The domain's name.", in_file="domain")
-    controller: str = key(ADDRESS, REQUIRED, "The controller's address.")
+    name: str = key(TEXT, REQUIRED, "The domain's name.", in_file="domain", restart=MEMBERS)
+    controller: str = key(ADDRESS, REQUIRED, "The controller's address.", restart=MEMBERS)
     nodes: Mapping[str, str] = key(
         mapping('table of NAME = "HOST:PORT"', ADDRESS),
         REQUIRED,
@@ -124,7 +132,9 @@ class DomainConfig:
         live=True,
         in_file={},
     )
-    slots: int = key(whole(0), 0, "Tasks of a job on a node; 0: one for each CPU.")
+    slots: int = key(
+        whole(0), 0, "Tasks of a job on a node; 0: one for each CPU.", restart=MEMBERS
+    )
     queue: QueueSettings = table(QueueSettings)
     startup: StartupSettings = table(StartupSettings)
     life: LifeSettings = table(LifeSettings)
@@ -139,7 +149,10 @@ class DomainConfig:
         whole(1), 1, "Tasks of a job that a slot takes if the job has more than slots."
     )
     own_daemons: bool = key(
-        SWITCH, False, "Whether agents start scheduler daemons where none are up."
+        SWITCH,
+        False,
+        "Whether agents start scheduler daemons where none are up.",
+        restart=AGENTS,
     )
 
     def contradictions(self) -> Iterator[Mistake]:

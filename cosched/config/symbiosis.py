@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from cosched.config.restarts import MEMBERS
 from cosched.core.cluster.queue.halves.placement import (
     ALL,
     LEARNED,
@@ -32,7 +33,10 @@ class SymbiosisSettings:
     """[symbiosis]: how jobs share nodes, half and half (Weinberg and Snavely, 2006)."""
 
     parts: int = key(
-        whole(UNDIVIDED, PARTS_MOST), UNDIVIDED, "Parts of a node; 2: jobs may have halves."
+        whole(UNDIVIDED, PARTS_MOST),
+        UNDIVIDED,
+        "Parts of a node; 2: jobs may have halves.",
+        restart=MEMBERS,
     )
     placement: str = key(
         one_of(*OF_DOMAINS, LEARNED), "anyhow", "Which halves a job that shares gets."

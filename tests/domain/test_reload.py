@@ -30,7 +30,8 @@ def test_reload_is_for_jobs_that_are_submitted_later(user):
     config = replace(user.rig.config, slots=3)
     write(user.rig, config, policy="fcfs", default_time_ns=60 * 10**9)
     line = (
-        "changed: queue.policy, queue.default_time; needs a restart of the domain: slots\n"
+        "changed: queue.policy, queue.default_time; needs a restart of the controller and "
+        "all agents: slots\n"
     )
     assert user.run("cluster", "reload") == (0, line, "")
     with user.rig.client() as client:
@@ -83,4 +84,5 @@ def test_sighup_does_the_same(user):
 def test_new_keys_need_a_restart(user):
     other = user.rig.paths.keys / "n1.public"
     other.write_text(user.rig.paths.keys.joinpath("controller.public").read_text())
-    assert "needs a restart of the domain: keys" in user.run("cluster", "reload")[1]
+    line = "needs a restart of the controller and the agent of n1: keys\n"
+    assert user.run("cluster", "reload")[1] == line

@@ -119,8 +119,8 @@ class Reload(Command):
     security.root_from, security.least_uid, symbiosis.wrong_runs,
     symbiosis.share_up_to, symbiosis.slowed_most, and [coupling] without listen,
     domains and metrics. Jobs that run or wait keep their limits. All other settings need
-    a restart. A file with a mistake changes nothing. A controller that gets SIGHUP does
-    the same.
+    a restart of the controller, of the agents or of both; the command names them. A file
+    with a mistake changes nothing. A controller that gets SIGHUP does the same.
 
     \b
     Example:

@@ -44,6 +44,8 @@ class Key:
     about: str  #: its meaning, in a sentence
     live: bool  #: a reload takes a new value at once; otherwise it needs a restart
     operator: bool  #: only the operator's file may set it, because it binds users
+    #: The programs that must restart for a new value, for display; empty: that of the file.
+    restart: str = ""
     attribute: str = ""  #: the name of the field
     table: str = ""  #: the table's name; empty: the top level
 
@@ -77,12 +79,13 @@ def key(
     name: str = "",
     live: bool = False,
     operator: bool = False,
+    restart: str = "",
     in_file: Any = _SAME,
 ) -> T | D:
     """Declares a key; the parameters are those of ``Key``. in_file: the default of a file,
     where it is not that of the program."""
     in_file = default if in_file is _SAME else in_file
-    metadata = {_METADATA: Key(name, kind, in_file, about, live, operator)}
+    metadata = {_METADATA: Key(name, kind, in_file, about, live, operator, restart)}
     declared: Any
     if default is REQUIRED:
         declared = field(metadata=metadata)
@@ -290,35 +293,45 @@ class Change(Generic[T]):
 
     config: T  #: the settings in use from now on
     changed: tuple[str, ...]  #: the settings that differ from before
-    restart: tuple[str, ...]  #: the settings that need a restart of ``program``
-    program: str  #: the program that uses the settings, for display
+    #: The programs that must restart for a new value, by setting, for display.
+    restart: Mapping[str, str]
 
     @property
     def text(self) -> str:
         """The change in one line."""
-        parts = []
-        if self.changed:
-            parts.append(f"changed: {', '.join(self.changed)}")
-        if self.restart:
-            parts.append(
-                f"needs a restart of the {self.program}: {', '.join(self.restart)}"
-            )
+        parts = [f"changed: {', '.join(self.changed)}"] if self.changed else []
+        for programs, names in _by_programs(self.restart).items():
+            parts.append(f"needs a restart of {programs}: {', '.join(names)}")
         return "; ".join(parts) or "nothing has changed"
 
 
 def reload(old: T, new: T, program: str) -> Change[T]:
-    """Returns the change from ``old`` to ``new``. Raises Invalid if what is taken at once
-    contradicts what stays."""
+    """Returns the change from ``old`` to ``new``. program: the one that must restart for a
+    key without ``restart``. Raises Invalid if what is taken at once contradicts what
+    stays."""
     config = _taken(old, new)
+    programs = {each.path: each.restart for each in keys_of(type(old))}
+    differing = differences(config, new)
+    restart = {name: programs.get(name) or program for name in differing}
     try:
         check(config)
     except Invalid as error:
-        stays = f"{', '.join(differences(config, new))} stays until a restart"
+        stays = "; ".join(
+            f"{', '.join(names)} stays until a restart of {readers}"
+            for readers, names in _by_programs(restart).items()
+        )
         raise Invalid(
             [Mistake(each.path, f"{each.text}; {stays}") for each in error.mistakes]
         ) from None
-    changed, restart = differences(old, config), differences(config, new)
-    return Change(config, tuple(changed), tuple(restart), program)
+    return Change(config, tuple(differences(old, config)), restart)
+
+
+def _by_programs(restart: Mapping[str, str]) -> dict[str, list[str]]:
+    """Returns the settings that need a restart, by the programs that must restart."""
+    found: dict[str, list[str]] = {}
+    for name, programs in restart.items():
+        found.setdefault(programs, []).append(name)
+    return found
 
 
 def _taken(old: Any, new: Any) -> Any:

@@ -14,11 +14,14 @@ from cosched.bench.workload.file import JobSpec
 from cosched.cli.cluster.nodes import Reload
 from cosched.config.coupling import CouplingTable
 from cosched.config.domain import DomainConfig
+from cosched.config.restarts import AGENTS, MEMBERS
 from cosched.config.slurm import SlurmDomain
 from cosched.core.config.schema import Sections
 from cosched.core.config.tables import REQUIRED, Key, keys_of
 from tests.places import ROOT
 
+#: The word of a page for the programs that must restart.
+RESTARTS = {"": "restart controller", AGENTS: "restart agents", MEMBERS: "restart all"}
 MODEL = {key.path for key in keys_of(Model)}
 DOMAIN = [key for key in keys_of(DomainConfig) if key.table != "coupling"]
 SLURM = [key for key in keys_of(SlurmDomain) if key.table == "slurm"]
@@ -47,7 +50,7 @@ def row(key: Key, *, reload: bool) -> str:
     else:
         default = f"`{json.dumps(shown)}` |"
     start = f"| `{key.path}` | {form} | "
-    taken = f" {'at once' if key.live else 'restart'} |" if reload else ""
+    taken = f" {'at once' if key.live else RESTARTS[key.restart]} |" if reload else ""
     pattern = re.escape(default) if "[^|]" not in default else r"[^|]* \|"
     return re.escape(start) + pattern + re.escape(taken)
 

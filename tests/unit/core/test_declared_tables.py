@@ -92,11 +92,12 @@ def test_reload_takes_live_keys_alone(old: Any, path: str, data: st.DataObject) 
         check(new)
     except Invalid:
         assume(False)
-    found = reload(old, new, "domain")
+    found = reload(old, new, "the daemon")
     if changed.live:
-        assert (found.config, found.changed, found.restart) == (new, (path,), ())
+        assert (found.config, found.changed, found.restart) == (new, (path,), {})
     else:
-        assert (found.config, found.changed, found.restart) == (old, (), (path,))
+        restart = {path: changed.restart or "the daemon"}
+        assert (found.config, found.changed, found.restart) == (old, (), restart)
 
 
 @pytest.mark.parametrize("schema", FILES)

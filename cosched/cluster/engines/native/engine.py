@@ -45,6 +45,7 @@ from cosched.cluster.paths import DomainPaths
 from cosched.cluster.store import JobStore
 from cosched.cluster.user_socket import Person
 from cosched.config.domain import DomainConfig, load_config
+from cosched.config.restarts import CONTROLLER_ALONE, MEMBERS, readers_of_keys
 from cosched.core.cluster.numbering import Numbering
 from cosched.core.complaints import Complaints
 from cosched.core.config.tables import reload
@@ -177,11 +178,13 @@ class NativeEngine:
         membership, staying = self._membership, wanted.nodes
         numbering = membership.planned(staying)
         wanted = replace(wanted, nodes=numbering.addresses)
-        change = reload(self._config, wanted, "domain")
+        change = reload(self._config, wanted, CONTROLLER_ALONE)
         if membership.loses_some(staying) and "nodes" not in change.changed:
             change = replace(change, changed=("nodes", *change.changed))
-        if membership.has_other_keys(keys):
-            change = replace(change, restart=(*change.restart, "keys"))
+        owners = membership.owners_of_other_keys(keys)
+        if owners:
+            readers = MEMBERS if CONTROLLER in owners else readers_of_keys(owners)
+            change = replace(change, restart={**change.restart, "keys": readers})
         membership.follow(numbering, keys, staying)
         self._use(change.config)
         self._jobs.configure(change.config)

@@ -119,10 +119,12 @@ class Membership:
             for member in self._members.by_number
         )
 
-    def has_other_keys(self, keys: KeyRing) -> bool:
-        """Returns whether a member has another public key than the one in use."""
+    def owners_of_other_keys(self, keys: KeyRing) -> list[str]:
+        """Returns the members that have another public key than the one in use."""
         used = {**self._controller, **self._public}
-        return any(used.get(name, key) != key for name, key in keys.public.items())
+        return sorted(
+            name for name, key in keys.public.items() if used.get(name, key) != key
+        )
 
     def mark_leaving(self, wanted: Mapping[str, str]) -> None:
         """Keeps jobs away from the nodes that domain.toml lacks."""

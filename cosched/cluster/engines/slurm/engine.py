@@ -25,6 +25,7 @@ from cosched.cluster.member import until_one_ends
 from cosched.cluster.message_kinds import Message
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.user_socket import Person
+from cosched.config.restarts import CONTROLLER_ALONE
 from cosched.config.slurm import CoupledConfig, Waits, coupled_config, load_coupled
 from cosched.core.cluster.coupling.engine_messages import (
     CapacityChanged,
@@ -104,7 +105,7 @@ class SlurmEngine:
     def reload(self, paths: DomainPaths) -> ReloadInfo:
         """Reads domain.toml again; see ``Engine``. Holds keep their leases."""
         new = load_coupled(paths.config)
-        change = reload(self._config.document, new.document, "controller")
+        change = reload(self._config.document, new.document, CONTROLLER_ALONE)
         self._config = coupled_config(change.config)
         self._pairs.configure(self._config)
         return reload_info(change)
