@@ -17,7 +17,7 @@ from cosched.cli.cluster.site import (
     site_here,
 )
 from cosched.cli.connection import patient
-from cosched.cli.declared import Command, command, flag, option, part
+from cosched.cli.declared import Command, command, flag, is_given, option, part
 from cosched.cli.hosts_option import hosts_option
 from cosched.cli.options import any_run_dir_option, run_dir_option
 from cosched.cli.values import DOMAIN_TOML, NODES, SECONDS
@@ -25,7 +25,7 @@ from cosched.cluster.client import NoDomain
 from cosched.cluster.job_texts import jobs_text
 from cosched.cluster.keys import make_keys, without_secret
 from cosched.cluster.paths import DomainPaths
-from cosched.cluster.up.domain import stop_domain
+from cosched.cluster.up.domain import other_settings, stop_domain
 from cosched.config.domain import (
     LEAST_UID,
     PORT,
@@ -46,6 +46,16 @@ from cosched.lab.lab import Lab
 from cosched.linux.files.owners import acting_as_owner
 from cosched.rundir.directories import daemons_are_up
 
+#: The settings that options give, by the names of the options' fields.
+_SETTINGS = {
+    "jobs_per_node": "queue.jobs_per_node",
+    "unit": "queue.unit",
+    "policy": "queue.policy",
+    "size": "queue.size",
+    "parts": "symbiosis.parts",
+    "slots": "slots",
+}
+
 
 @command("up")
 class Up(Command):
@@ -54,7 +64,8 @@ class Up(Command):
     Inside a Slurm allocation srun starts the agents, one on each of its nodes. Otherwise,
     without --hosts and --lab, this machine is the only node. The controller runs on the
     first node, in an allocation on this machine. All read the same run directory. If some
-    members of the domain are up, those that were killed are started again.
+    members of the domain are up, those that were killed are started again, with the
+    settings that the domain has.
 
     \b
     Examples:
@@ -135,6 +146,9 @@ class Up(Command):
             raise click.UsageError("--hosts and --lab cannot be combined.")
         if self.nodes and (self.hosts or self.in_lab):
             raise click.UsageError("--nodes is for an allocation of Slurm.")
+        for name, path in _SETTINGS.items():
+            if self.config is not None and is_given(name):
+                raise click.UsageError(f"--config has the setting {path}: write it there.")
         if any(self.queue.contradictions()):
             raise click.UsageError(
                 f"--size {self.queue.size} needs --queue easy or fcfs, and one job a node."
@@ -154,29 +168,36 @@ class Up(Command):
         inside = self.in_lab or site.allocation is not None
         return os.geteuid() != ROOT and not inside
 
+    def wanted(self, site: Site) -> DomainConfig:
+        """Returns the settings that this command asks for."""
+        if self.config is not None:
+            loaded = load_config(self.config)
+            wanted = replace(loaded, controller=site.controller, nodes=site.nodes)
+        else:
+            wanted = DomainConfig(
+                self.run_dir.name,
+                site.controller,
+                site.nodes,
+                slots=self.slots,
+                queue=self.queue,
+                symbiosis=self.symbiosis,
+                own_daemons=self.own_daemons(site),
+                security=SecuritySettings(site.root_from, _least_uid(os.geteuid())),
+            )
+        if self.nodes is not None:
+            wanted = replace(wanted, most_nodes=self.nodes[1])
+        check(wanted)
+        return wanted
+
     def run(self) -> None:
         site = self.site()
+        wanted = self.wanted(site)
         started = site.start_killed(self.run_dir)
         if started:
             click.echo(f"the domain goes on; started again: {', '.join(started)}")
+            self._note_unused(wanted)
             return
-        wanted = DomainConfig(
-            self.run_dir.name,
-            site.controller,
-            site.nodes,
-            slots=self.slots,
-            queue=self.queue,
-            symbiosis=self.symbiosis,
-            own_daemons=self.own_daemons(site),
-            security=SecuritySettings(site.root_from, _least_uid(os.geteuid())),
-        )
-        if self.config is not None:
-            wanted = replace(
-                load_config(self.config), controller=site.controller, nodes=wanted.nodes
-            )
-        check(wanted)
         if self.nodes is not None:
-            wanted = replace(wanted, most_nodes=self.nodes[1])
             check_growth(site, self.nodes)
         if site.start(self.run_dir, wanted):
             former = DomainPaths(self.run_dir).former_config
@@ -187,6 +208,23 @@ class Up(Command):
         click.echo(f"domain {wanted.name} is up: {named(list(site.nodes), 'node')}")
         if wanted.queue.jobs_per_node > 1 and not wanted.own_daemons:
             self._warn_without_daemons()
+
+    def _note_unused(self, wanted: DomainConfig) -> None:
+        """Prints a line if this command names other settings than those of the domain that
+        goes on."""
+        file = DomainPaths(self.run_dir).config
+        given = {path for name, path in _SETTINGS.items() if is_given(name)}
+        unused = [
+            path
+            for path in other_settings(load_config(file), wanted)
+            if self.config is not None or path in given
+        ]
+        if unused:
+            click.echo(
+                f"its settings stay, and these are not used: {', '.join(unused)}; write "
+                f"them into {file}, then: cosched cluster reload",
+                err=True,
+            )
 
     def _warn_without_daemons(self) -> None:
         """Prints a line if jobs will share this machine without coscheduling."""

@@ -18,6 +18,7 @@ from cosched.cluster.up.nodes import DomainNode, controller_node
 from cosched.cluster.up.resting import PRIVATE
 from cosched.config.domain import DomainConfig, load_config, write_config
 from cosched.config.slurm import is_coupled
+from cosched.core.config.tables import differences
 from cosched.core.errors import CoschedError
 from cosched.core.names import CONTROLLER
 from cosched.core.units import NS_PER_S
@@ -54,7 +55,7 @@ def written_domain(paths: DomainPaths, config: DomainConfig) -> Iterator[bool]:
             "with: cosched cluster couple --config FILE, or name another --run-dir"
         )
     before = paths.config.read_bytes() if paths.config.exists() else None
-    had_others = before is not None and _differs(load_config(paths.config), config)
+    had_others = before is not None and _has_others(load_config(paths.config), config)
     new = without_keys(paths.keys, config.members)
     try:
         write_domain(paths, config)
@@ -70,10 +71,16 @@ def written_domain(paths: DomainPaths, config: DomainConfig) -> Iterator[bool]:
         write_whole(paths.former_config, before)
 
 
-def _differs(old: DomainConfig, new: DomainConfig) -> bool:
-    """Returns whether two domains differ in more than their names, nodes and addresses."""
+def _has_others(old: DomainConfig, new: DomainConfig) -> bool:
+    """Returns whether a user may want the settings of a former domain back."""
+    return old.name != PRIVATE and bool(other_settings(old, new))
+
+
+def other_settings(old: DomainConfig, new: DomainConfig) -> list[str]:
+    """Returns the settings in which two domains differ, other than their names, nodes and
+    addresses."""
     placed = replace(old, name=new.name, controller=new.controller, nodes=new.nodes)
-    return old.name != PRIVATE and placed != new
+    return list(differences(placed, new))
 
 
 def start_domain(
