@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,9 @@ import click
 from cosched.cli.declared import Command, argument, command, flag
 from cosched.cli.entry import EXIT_FAILURE
 from cosched.cli.groups import Group
+from cosched.cli.nodes.config_live import Live, differing, explanation, live_settings
 from cosched.cli.nodes.config_set import Set
-from cosched.cli.options import json_option
+from cosched.cli.options import asked_run_dir_option, json_option
 from cosched.config.config_files import OPERATOR_FILE
 from cosched.config.cosched_toml import examine, examine_file
 from cosched.core.config.mistakes import Problem
@@ -22,6 +24,7 @@ from cosched.core.config.tables import Key
 from cosched.core.config.values import Config
 from cosched.core.errors import CoschedError
 from cosched.documents import problems_of, read_toml
+from cosched.observe.status import gather
 
 
 @click.group("config", cls=Group)
@@ -46,8 +49,10 @@ config.add_command(Set.click_command)
 class Show(Command):
     """Print each value and where it came from.
 
-    Daemons started now would have these values; 'cosched status' shows the settings of
-    daemons that are up. Errors are printed on stderr, and the exit status is then 1.
+    Daemons started now would have these values. Where daemons are up, 'now' marks the
+    settings that they have instead, such as after 'cosched config set' without --save.
+    They read all other keys when they start. Errors are printed on stderr, and the exit
+    status is then 1.
 
     \b
     Examples:
@@ -55,14 +60,23 @@ class Show(Command):
       cosched config show --json
     """
 
+    run_dir: Path = asked_run_dir_option()
     as_json: bool = json_option()
 
     def run(self) -> int:
         config, errors, warnings = examine(os.environ)
+        live: Live = {}
+        try:
+            live = live_settings(gather(self.run_dir))
+        except CoschedError as error:  # the files are shown all the same
+            warnings.append(Problem("", str(error)))
         if self.as_json:
-            click.echo(json.dumps(_plain(config, errors, warnings), indent=2))
+            plain = {**_plain(config, errors, warnings), "live": live}
+            click.echo(json.dumps(plain, indent=2))
         else:
-            click.echo(_table(config), nl=False)
+            click.echo(_table(config, differing(config, live)), nl=False)
+            if live:
+                click.echo(explanation(live))
         _print_problems(errors, warnings)
         return EXIT_FAILURE if errors else 0
 
@@ -144,7 +158,8 @@ def _print_problems(errors: list[Problem], warnings: list[Problem]) -> None:
         click.echo(f"cosched: warning: {problem}", err=True)
 
 
-def _table(config: Config) -> str:
+def _table(config: Config, now: Mapping[str, str]) -> str:
+    """Returns the lines of all keys. now: what daemons have instead, by ``table.key``."""
     settings = config.merged
     values = {key.path: _text(key, settings[key.path].value) for key in KEYS}
     width = max(map(len, values.values()))
@@ -156,6 +171,8 @@ def _table(config: Config) -> str:
             lines.append(f"[{section}]")
         value, origin = values[key.path], _short(str(settings[key.path].origin))
         lines.append(f"  {key.name:<16} {value:<{width}} {origin}")
+        if key.path in now:
+            lines.append(f"  {'':<16} now {now[key.path]}")
     return "\n".join([*lines, ""])
 
 

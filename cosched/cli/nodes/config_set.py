@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from cosched.cli.declared import Command, argument, command, flag
+from cosched.cli.nodes.config_live import live_texts
 from cosched.cli.options import asked_run_dir_option, nodes_option
 from cosched.config.config_files import usual_files
 from cosched.config.save import save
@@ -165,10 +166,7 @@ def _unused(settings: Mapping[str, str], live: Mapping[str, str]) -> Iterator[st
 def _print_live(statuses: Sequence[Status]) -> None:
     """Prints the settings of the nodes that have these statuses."""
     for status in statuses:
-        now = status["settings"]
-        align = "on" if now["align"] else "off"
-        texts = {name: now[name] for name in LIVE if name in now}
-        _print_node(status["node"], {**texts, "align": align})
+        _print_node(status["node"], live_texts(status))
 
 
 def _print_node(node: str, settings: Mapping[str, str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 from dataclasses import replace
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from cosched.cli import main as program
 from cosched.cli.entry import run_cli
+from cosched.cli.nodes import config as config_command
 from cosched.cli.nodes import config_set
 from cosched.config.config_files import ConfigFiles, usual_files
 from cosched.config.cosched_toml import examine, load, read_text
@@ -28,7 +30,7 @@ from cosched.core.config.mistakes import key_lines
 from cosched.core.config.schema import BY_PATH, KEYS, Limits
 from cosched.core.config.values import Origin, Setting, Source
 from cosched.core.errors import CoschedError
-from cosched.core.node.settings import Settings, Span
+from cosched.core.node.settings import USUAL, Settings, Span
 from cosched.core.units import NS_PER_MS, NS_PER_S
 from tests.tools.commands import run_command
 from tests.unit.core.settings_samples import values_of
@@ -450,6 +452,43 @@ def test_show_prints_source_of_each_value(tmp_path):
     rows = [line for line in text.splitlines() if line.startswith("  ")]
     starts = {row.index(row.split()[2], row.index(row.split()[1]) + 1) for row in rows}
     assert len(starts) == 1
+
+
+def status(node, **changed):
+    settings = USUAL.changed(changed)
+    return {"node": node, "settings": {**settings.texts(), "align": settings.align}}
+
+
+def test_show_marks_what_daemons_have_instead(tmp_path, monkeypatch, capsys):
+    statuses = [
+        status("n1", slice="0.5s", align="off"),
+        status("n2", slice="500ms"),
+        status("n3", slice="2s"),
+    ]
+    monkeypatch.setattr(config_command, "gather", lambda _run_dir: statuses)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.setenv("COSCHED_NODE_SLICE", "2s")
+    assert run_cli(program.cosched, ["config", "show"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    pairs = itertools.pairwise(lines)
+    marked = [(line.split()[0], below.strip()) for line, below in pairs if " now " in below]
+    assert marked == [("slice", "now 500ms on n1, n2"), ("align", "now off on n1")]
+    assert lines[-1] == "daemons are up on n1, n2, n3; 'now' marks what differs there"
+    assert run_cli(program.cosched, ["config", "show", "--json"]) == 0
+    live = json.loads(capsys.readouterr().out)["live"]
+    assert (live["n1"]["node.slice"], live["n1"]["node.align"]) == ("500ms", "off")
+
+
+def test_show_without_an_answer_of_daemons_shows_the_files(tmp_path, monkeypatch, capsys):
+    def refuse(_run_dir):
+        raise CoschedError("node n1: the daemon does not answer")
+
+    monkeypatch.setattr(config_command, "gather", refuse)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    assert run_cli(program.cosched, ["config", "show"]) == 0
+    out, err = capsys.readouterr()
+    assert "[node]" in out
+    assert err == "cosched: warning: node n1: the daemon does not answer\n"
 
 
 def test_check_prints_each_problem_in_a_line_and_fails(tmp_path):
