@@ -12,6 +12,7 @@ from cosched.cluster.coupling.mail import connect
 from cosched.cluster.keys import make_keys
 from cosched.cluster.paths import DomainPaths
 from cosched.config.domain import load_config, parse_config, write_config
+from cosched.config.restarts import CONTROLLER_ALONE
 from cosched.core.config.tables import reload
 from cosched.core.errors import CoschedError
 from cosched.documents import decode_toml
@@ -101,8 +102,8 @@ def test_file_without_a_controller_is_refused_with_what_to_write(text, line, tmp
 def test_another_address_needs_a_restart():
     old = parse_config(document())
     new = replace(old, coupling=replace(old.coupling, listen="127.0.0.1:9"))
-    change = reload(old, new, "domain")
-    assert change.restart == ("coupling.listen",)
+    change = reload(old, new, CONTROLLER_ALONE)
+    assert change.restart == {"coupling.listen": CONTROLLER_ALONE}
     assert change.config == old
 
 

@@ -24,6 +24,7 @@ from cosched.cluster.record import Record, State
 from cosched.cluster.store import JobStore
 from cosched.cluster.submission import Submission
 from cosched.config.domain import parse_config
+from cosched.config.restarts import CONTROLLER_ALONE
 from cosched.config.slurm import coupled_config
 from cosched.core.cluster.coupling.settings import Scheme, WhenDown
 from cosched.core.cluster.coupling.state import Stage
@@ -234,12 +235,12 @@ def test_changed_settings_are_taken_and_addresses_are_not(tmp_path):
         coupling = {**written["coupling"], **changes}
         slurm = {"poll": "3s"}
         new = parse_coupled({**written, "coupling": coupling, "slurm": slurm})
-        change = reload(old.document, new.document, "controller")
+        change = reload(old.document, new.document, CONTROLLER_ALONE)
         used = coupled_config(change.config)
         live.pairs.configure(used)
         lease_ns = live.coupling.state.members[1].turn.lease_ns
         assert used.waits == new.waits
-        assert reload(used.document, new.document, "controller").changed == ()
+        assert reload(used.document, new.document, CONTROLLER_ALONE).changed == ()
         found = live.coupling.settings, used.listen == old.listen, lease_ns
         await live.close()
         return found, change
@@ -259,7 +260,7 @@ def test_equal_settings_change_nothing(tmp_path):
     async def work():
         live = await holding(tmp_path)
         document = live.domain._config.document
-        change = reload(document, replace(document), "controller")
+        change = reload(document, replace(document), CONTROLLER_ALONE)
         await live.close()
         return change
 
