@@ -24,7 +24,7 @@ title = "demo"
 description = "{jobs} jobs of {ranks} ranks that exchange small messages, all at once"
 
 [[job]]
-name = "{program}"
+name = "{name}"
 source = "{program}.c"
 args = "--preset short"
 ranks = {ranks}
@@ -32,12 +32,14 @@ count = {jobs}
 """
 
 
-def write_workload(folder: Path, ranks: int, jobs: int) -> Path:
+def write_workload(folder: Path, ranks: int, jobs: int, name: str = PROGRAM) -> Path:
     """Writes the program's source and a workload of equal jobs; returns the workload's
-    path. Raises CoschedError if a file cannot be written."""
+    path. name: of the jobs, before their numbers. Raises CoschedError if a file cannot be
+    written."""
     path = folder / WORKLOAD
     write_whole(folder / _SOURCE.name, _SOURCE.read_bytes())
-    write_whole(path, _TEXT.format(file=WORKLOAD, program=PROGRAM, ranks=ranks, jobs=jobs))
+    text = _TEXT.format(file=WORKLOAD, name=name, program=PROGRAM, ranks=ranks, jobs=jobs)
+    write_whole(path, text)
     return path
 
 

@@ -97,10 +97,12 @@ class Demo(Command):
     def _measure(self) -> Outcome:
         log = display_stream()
         cpus = few_cpus(_RANKS, usable_siblings())
+        # Two demos of a user at once have the same daemons, where a name is taken once.
+        name = f"{PROGRAM}-{os.getpid()}"
         build_shim(self.mpi, os.environ, lambda line: print(line, file=log, flush=True))
         with temporary_folder("cosched-demo-") as folder, on_cpus(cpus):
             options = BenchOptions(
-                workload=write_workload(folder, _RANKS, self.jobs),
+                workload=write_workload(folder, _RANKS, self.jobs, name),
                 arms=tuple(NAMES),
                 repeats=self.repeats,
                 testbed=TestbedOptions(self.run_dir, hosts=(HERE,), mpi=self.mpi),

@@ -126,6 +126,8 @@ def test_demo_measures_on_this_machine(tmp_path, monkeypatch):
     assert (options.repeats, options.testbed.mpi) == (1, "mpich")
     assert options.within_s == 60.0
     assert [job.spec.ranks for job in workload.instances()] == [2, 2, 2]
+    names = [job.name for job in workload.instances()]
+    assert names == [f"wavefront-{os.getpid()}.{number}" for number in (1, 2, 3)]
     assert not options.workload.exists()
     assert (used, os.sched_getaffinity(0)) == ([{min(usable)}], usable)
 
