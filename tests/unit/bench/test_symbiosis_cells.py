@@ -29,7 +29,7 @@ from benchmarks.experiments.symbiosis.measured import (
     table_cells,
 )
 from benchmarks.experiments.symbiosis.pictures import draw
-from benchmarks.experiments.symbiosis.report import section
+from benchmarks.experiments.symbiosis.report import ON_MACHINE
 from benchmarks.experiments.verdicts import NO, UNDECIDED
 from benchmarks.kernels.build import KERNELS
 from cosched.sim.symbiotic.matrix import parse_model
@@ -137,7 +137,7 @@ def test_a_claim_that_does_not_hold_is_reported_with_a_reason(primary, part):
         if of == part and verdict == NO
     }
     assert failed
-    page = section(documents)
+    page = ON_MACHINE.section(documents)
     for what in failed:
         (row,) = [line for line in page.splitlines() if what in line]
         assert "| **no**: " in row
@@ -151,7 +151,9 @@ def test_a_machine_that_is_not_quiet_is_the_reason():
     documents["fig1"]["repeat"] = 2
     (claim,) = claims("fig1", documents)
     assert claim.shown.startswith("**no**: others used 50% of the machine meanwhile")
-    assert "medians of 2 or more. Others used 50.0% of the machine" in section(documents)
+    assert "medians of 2 or more. Others used 50.0% of the machine" in ON_MACHINE.section(
+        documents
+    )
 
 
 def test_memory_that_is_never_short_refutes_one_way_interference():
