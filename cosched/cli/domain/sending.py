@@ -79,7 +79,7 @@ class Sending:
     def sender(self) -> Callable[[], int]:
         """Prepares the job; returns a function that submits it. A private domain may have
         ended meanwhile, because it had no job while a shim was built."""
-        with self._connect_or_start() as client:
+        with self._unless_held_back(self._connect_or_start()) as client:
             submission = self._prepare(client)
 
         def submit() -> int:
@@ -102,7 +102,7 @@ class Sending:
     def _connect_or_start(self) -> Client:
         """Starts a private domain on this machine if none answers."""
         try:
-            return self._unless_held_back(self.connect())
+            return self.connect()
         except NoDomain:
             from cosched.cluster.up.private import start_private
 
