@@ -34,6 +34,9 @@ MEMORY_WHY = (
 )
 DISK_WHY = "the disk is the host's, which caches, and divides it by its own rules"
 CPU_WHY = "the host's CPUs change their clock, and may share a core between two of ours"
+EMULATED_WHY = (
+    "the emulated node has stated speeds, which are not those of the paper's nodes"
+)
 
 
 def _shown(values: Mapping[str, float]) -> str:
@@ -357,9 +360,12 @@ CLAIMS: Mapping[str, Callable[[Documents], list[Claim]]] = {
 
 def claims(part: str, documents: Documents) -> list[Claim]:
     """Those of a part that is among the documents."""
-    found = CLAIMS[part](documents)
-    others = documents[part].get("quiet", {}).get("outside_median", 0.0)
-    if others <= QUIET:
+    found, own = CLAIMS[part](documents), documents[part]
+    others = own.get("quiet", {}).get("outside_median", 0.0)
+    if others > QUIET:
+        why = f"others used {others:.0%} of the machine meanwhile; measure on a quiet one"
+    elif own.get("setting", {}).get("emulated"):
+        why = EMULATED_WHY
+    else:
         return found
-    why = f"others used {others:.0%} of the machine meanwhile; measure on a quiet one"
     return [one if one.apart else msgspec.structs.replace(one, why=why) for one in found]

@@ -29,7 +29,7 @@ from benchmarks.experiments.symbiosis.measured import (
     table_cells,
 )
 from benchmarks.experiments.symbiosis.pictures import draw
-from benchmarks.experiments.symbiosis.report import ON_MACHINE
+from benchmarks.experiments.symbiosis.report import ON_EMULATED_NODE, ON_MACHINE
 from benchmarks.experiments.verdicts import NO, UNDECIDED
 from benchmarks.kernels.build import KERNELS
 from cosched.sim.symbiotic.matrix import parse_model
@@ -154,6 +154,20 @@ def test_a_machine_that_is_not_quiet_is_the_reason():
     assert "medians of 2 or more. Others used 50.0% of the machine" in ON_MACHINE.section(
         documents
     )
+
+
+def test_an_emulated_node_has_a_part_of_the_page_and_its_own_reasons(tmp_path):
+    documents = all_documents(lambda cell: datastar(cell) / (2.0 if cell.beside else 1.0))
+    for document in documents.values():
+        document["setting"] = {"emulated": {"processors": 8}}
+    (claim,) = claims("fig1", documents)
+    assert claim.shown.startswith("**no**: the emulated node has stated speeds")
+    page = ON_EMULATED_NODE.section(documents)
+    assert "![slowdown of EP on the emulated node](figures/symbiosis_emulated_fig1" in page
+    assert "Not measured yet" not in page
+    stored = ON_EMULATED_NODE.stored(tmp_path / "page.md", documents)
+    assert (stored.again, stored.how) == (True, "emulated")
+    assert stored.pictures["Fig. 4"] == "figures/symbiosis_emulated_fig4.png"
 
 
 def test_memory_that_is_never_short_refutes_one_way_interference():
