@@ -49,7 +49,7 @@ class Costs:
     """The times of the starts and changes of one live run."""
 
     least_ns: int  #: the shortest job, from its start to its end
-    waits_ns: tuple[int, ...]  #: of each job, from its submission to its start
+    waits_ns: tuple[int, ...]  #: the wait of each job, from its submission to its start
     grown_ns: tuple[int, ...]  #: how long each job that grew stood still
     shrunk_ns: tuple[int, ...]  #: the same for jobs that shrank
     grown_after_ns: tuple[int, ...]  #: from the order of each growth to its end

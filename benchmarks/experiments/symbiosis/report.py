@@ -20,7 +20,7 @@ Result = Mapping[str, Any]
 class PagePart:
     """A part of the page: the results on one kind of node."""
 
-    name: str  #: between the markers, and of the file of claims
+    name: str  #: as in the markers of the page, and of the file of claims
     parts: Sequence[str]  #: the parts of the experiment, in the paper's order
     how: str  #: where the figures are from, as in ``Stored``
     command: str  #: makes the figures, without its folder
