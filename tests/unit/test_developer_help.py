@@ -53,6 +53,19 @@ def clone(tmp_path):
     return folder
 
 
+def run(clone, words):
+    """Runs a script of a clone, with the programs that refuse."""
+    name, *rest = words
+    path = f"{clone.parent / 'tools'}:{os.environ['PATH']}"
+    return subprocess.run(
+        [clone / "scripts" / name, *rest],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PATH": path},
+    )
+
+
 @pytest.mark.parametrize(
     "words",
     [
@@ -67,35 +80,19 @@ def clone(tmp_path):
 )
 def test_help_only_prints(clone, words):
     before = files(clone)
-    environ = {**os.environ, "PATH": f"{clone.parent / 'tools'}:{os.environ['PATH']}"}
-    name, *rest = words
-    done = subprocess.run(
-        [clone / "scripts" / name, *rest],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=environ,
-    )
+    done = run(clone, words)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith(f"usage: scripts/{name}")
+    assert done.stdout.startswith(f"usage: scripts/{words[0]}")
     assert files(clone) == before
 
 
 def test_mistake_in_a_command_line_makes_no_environment(clone):
-    environ = {**os.environ, "PATH": f"{clone.parent / 'tools'}:{os.environ['PATH']}"}
     for words, message in (
         (("vm-lab", "up", "--nods", "2"), "unrecognized arguments: --nods 2"),
         (("vm-lab",), "the following arguments are required: COMMAND"),
         (("dev", "format", "cosched"), "format takes no arguments; see scripts/dev --help"),
     ):
-        name, *rest = words
-        done = subprocess.run(
-            [clone / "scripts" / name, *rest],
-            capture_output=True,
-            text=True,
-            check=False,
-            env=environ,
-        )
+        done = run(clone, words)
         assert done.returncode != 0
         assert done.stdout == ""
         assert done.stderr.endswith(f"{message}\n")

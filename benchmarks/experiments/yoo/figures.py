@@ -85,8 +85,8 @@ def _papers(
     """Draws the paper's values as dashed lines, by their ratios to one of our arms."""
     for (of, x), (arm, share) in PAPERS.items():
         heights = found.get(arm, {})
-        if of != figure or not heights:
-            continue
+        if of != figure or not heights or (x and x not in heights):
+            continue  # a quick figure lacks some places
         place = xs.index(x) if x else None
         height = share * (heights[x] if x else next(iter(heights.values())))
         ends = (-0.5, len(xs) - 0.5) if place is None else (place - 0.45, place + 0.45)
