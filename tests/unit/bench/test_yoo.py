@@ -213,6 +213,15 @@ def test_table_and_pictures(figure, tmp_path):
     assert (tmp_path / "again.svg").read_text() == svg
 
 
+@pytest.mark.parametrize("figure", ["fig2", "fig4"])
+def test_a_figure_without_the_papers_places_has_a_picture(figure, tmp_path):
+    document = document_of(figure)
+    first = document["points"][0]["x"]
+    few = [point for point in document["points"] if point["x"] == first]
+    yoo.write({**document, "points": few}, tmp_path / figure)
+    assert (tmp_path / f"{figure}.svg").exists()
+
+
 def test_table_compares_with_the_kernel():
     text = text_table(document_of("fig2"))
     line = next(line for line in text.splitlines() if line.startswith("  cosched"))
