@@ -16,7 +16,7 @@ from typing import Any
 from cosched.core.errors import CoschedError
 from cosched.linux.files.whole import PRIVATE, write_whole
 from cosched.linux.peers import uid_of_peer
-from cosched.linux.processes.handlers import handled
+from cosched.linux.processes.handlers import handled, not_ignored
 
 LOOPBACK = "127.0.0.1"
 #: Connections that are open at a time; the browser makes up to six for a page.
@@ -111,8 +111,7 @@ def opened(url: str, folder: Path | None) -> Iterator[None]:
         return
     path = folder / f"dashboard-{os.getpid()}.html"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    ending = [each for each in _ENDING if signal.getsignal(each) is not signal.SIG_IGN]
-    with handled(ending, _end):
+    with handled(not_ignored(_ENDING), _end):
         write_whole(path, _OPENER.format(url=url), mode=PRIVATE)
         try:
             import webbrowser  # not for --no-open

@@ -89,7 +89,7 @@ class MetricsServer(ThreadingMixIn, WSGIServer):
 
     def handle_error(self, request: object, client_address: object) -> None:
         """Reports an error of a request, unless its client was silent or has gone."""
-        if not isinstance(sys.exc_info()[1], OSError):
+        if not isinstance(sys.exc_info()[1], ConnectionError | TimeoutError):
             super().handle_error(request, client_address)  # type: ignore[arg-type]
 
     def start(self) -> Callable[[], None]:

@@ -227,10 +227,11 @@ def write_docs(page: Path, folder: Path, written: PagePart) -> None:
     documents = {
         part: found for part, found in kept(folder).items() if part in written.parts
     }
-    for part, file in written.pictures.items():
+    for part, picture in written.pictures.items():
         if part in documents:
-            (page.parent / file).parent.mkdir(exist_ok=True)
-            shutil.copyfile(folder / f"symbiosis_{part}.png", page.parent / file)
+            file = page.parent / picture.file
+            file.parent.mkdir(exist_ok=True)
+            shutil.copyfile(folder / f"symbiosis_{part}.png", file)
     rewrite(page, written.name, written.section(documents))
     keep(page, written.stored(page, documents))
 

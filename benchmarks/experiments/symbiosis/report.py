@@ -17,18 +17,23 @@ Result = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
+class PagePicture:
+    """A picture of the page."""
+
+    file: str  #: from the page's folder
+    title: str  #: the text in its place
+    source: str  #: the figure or section of the paper
+
+
+@dataclass(frozen=True, slots=True)
 class PagePart:
     """A part of the page: the results on one kind of node."""
 
-    name: str  #: as in the markers of the page, and of the file of claims
+    name: str  #: it is in the markers of the page. The file of claims has it, too.
     parts: Sequence[str]  #: the parts of the experiment, in the paper's order
     how: str  #: where the figures are from, as in ``Stored``
     command: str  #: makes the figures, without its folder
-    #: The file of the picture of a part, from the page's folder.
-    pictures: Mapping[str, str]
-    titles: Mapping[str, str]  #: the title of each of these pictures
-    #: The picture of a claim, by its source.
-    sources: Mapping[str, str]
+    pictures: Mapping[str, PagePicture]  #: by the part of the experiment
     otherwise: Mapping[str, str] = field(default_factory=dict)  #: as in ``Stored``
     setting: str = ""  #: in words
     again: bool = False  #: as in ``Stored``
@@ -42,8 +47,8 @@ class PagePart:
             lines += ["", f"Not measured yet: {', '.join(missing)}."]
         lines += ["", *_quiet(results)]
         lines += [
-            f"![{self.titles[part]}]({file})"
-            for part, file in self.pictures.items()
+            f"![{picture.title}]({picture.file})"
+            for part, picture in self.pictures.items()
             if part in there
         ]
         if "stream" in results:
@@ -63,7 +68,7 @@ class PagePart:
             command=self.command,
             claims=tuple(all_claims(results)),
             setting=self.setting,
-            pictures=dict(self.sources),
+            pictures={each.source: each.file for each in self.pictures.values()},
             otherwise=dict(self.otherwise),
             again=self.again,
         )
@@ -75,26 +80,30 @@ ON_MACHINE = PagePart(
     parts=tuple(CLAIMS),
     how="measured",
     command="scripts/dev bench symbiosis all",
-    pictures={"stream": "figures/symbiosis_stream.png"},
-    titles={"stream": "the stream under each placement"},
-    sources={"2.4": "figures/symbiosis_stream.png"},
+    pictures={
+        "stream": PagePicture(
+            "figures/symbiosis_stream.png", "the stream under each placement", "2.4"
+        )
+    },
     otherwise={
         **dict.fromkeys(("2.4", "3", "3.3", "5"), "simulated"),
         **dict.fromkeys(("Table 3", "Table 4"), RECOMPUTED),
     },
 )
-_EMULATED_PICTURES = {part: f"figures/symbiosis_emulated_{part}.png" for part in FIGURES}
 #: The results on a node whose memory bus and disk are emulated.
 ON_EMULATED_NODE = PagePart(
     name="symbiosis-emulated",
     parts=(*FIGURES, "table1", "table2"),
     how="emulated",
     command="scripts/dev bench symbiosis fig1 fig2 fig3 fig4 table1 table2 --node emulated",
-    pictures=_EMULATED_PICTURES,
-    titles={
-        part: f"slowdown of {name} on the emulated node" for part, name in FIGURES.items()
+    pictures={
+        part: PagePicture(
+            f"figures/symbiosis_emulated_{part}.png",
+            f"slowdown of {name} on the emulated node",
+            f"Fig. {part[-1]}",
+        )
+        for part, name in FIGURES.items()
     },
-    sources={f"Fig. {part[-1]}": file for part, file in _EMULATED_PICTURES.items()},
     setting="emulated memory bus and disk",
     again=True,
 )

@@ -16,14 +16,13 @@ A stream that --out has is not run again. --docs rewrites the part symbiosis-liv
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
 import tempfile
 import time
 from array import array
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +52,7 @@ from benchmarks.experiments.symbiosis.live_report import (
 )
 from benchmarks.mpi import find
 from benchmarks.progress_lines import counted_steps
+from benchmarks.results import Results
 from cosched import Client, Job
 from cosched.cluster.answers import JobInfo, PairInfo
 from cosched.config.queue import QueueSettings
@@ -61,8 +61,6 @@ from cosched.core.cluster.queue.halves.placement import ALL
 from cosched.core.errors import CoschedError
 from cosched.core.symbiosis.resources import Resource
 from cosched.core.units import NS_PER_S
-from cosched.documents import read_json
-from cosched.launch.family import Mpi
 from cosched.sim.symbiotic.matrix import Model, model_document
 from cosched.sim.symbiotic.stream import StreamJob, StreamRecipe, make_stream
 from cosched.sim.symbiotic.symbiotic_runs import (
@@ -79,8 +77,6 @@ NODES = 4
 QUEUE_LIMIT = 12
 #: The time between two looks at the queue.
 PAUSE_S = 0.05
-#: The results, in the folder.
-FILE = "symbiosis_live.json"
 #: A job that takes longer is ended, beyond its time limit.
 _GRACE_NS = 120 * NS_PER_S
 
@@ -189,31 +185,45 @@ def all_figures(
     return {arm: figures_of(stream, one, compared) for arm, one in shared.items()}
 
 
-def measure(options: argparse.Namespace, runs: list[dict[str, Any]]) -> None:
-    """Runs each stream under each arm, but those that are there; writes each at once."""
-    there = {run["seed"] for run in runs}
+@dataclass(frozen=True, slots=True)
+class StreamRun:
+    """A stream that runs once under each arm."""
+
+    mpi: str  #: its title
+    recipe: StreamRecipe  #: with the seed of the stream
+
+
+def measure(options: argparse.Namespace) -> list[dict[str, Any]]:
+    """Returns the results of each stream; runs those that the folder lacks."""
     seeds = range(options.seed, options.seed + options.repeat)
-    left = [seed for seed in seeds if seed not in there]
-    if not left:
-        return
+    recipes = [replace(options.recipe, seed=seed) for seed in seeds]
+    wanted = [StreamRun(find(options.mpi).title, recipe) for recipe in recipes]
+    results = Results(options.out / "symbiosis_live.jsonl")
+    left = results.left(wanted)
+    if left:
+        _run_streams(options, left, results)
+    return [results.last(run) for run in wanted]
+
+
+def _run_streams(
+    options: argparse.Namespace, left: Sequence[StreamRun], results: Results
+) -> None:
     with (
         tempfile.TemporaryDirectory(prefix="cosched-s-") as folder,
         counted_steps("streams", len(left) * len(ARMS)) as advance,
     ):
         machine = Machine(options, Path(folder))
-        for seed in left:
-            recipe = replace(options.recipe, seed=seed)
-            stream = make_stream(recipe, machine.model)
+        for run in left:
+            stream = make_stream(run.recipe, machine.model)
             lives = {}
             for arm in ARMS:
-                lives[arm] = machine.run(Path(folder) / f"{seed}-{arm}", stream, arm)
+                place = Path(folder) / f"{run.recipe.seed}-{arm}"
+                lives[arm] = machine.run(place, stream, arm)
                 advance()
-            runs.append(run_of(seed, recipe, stream, lives, machine.model))
-            write_json(options.out / FILE, document_of(options, machine.mpi, runs))
+            results.add(run, run_of(run.recipe, stream, lives, machine.model))
 
 
 def run_of(
-    seed: int,
     recipe: StreamRecipe,
     stream: Sequence[StreamJob],
     lives: Mapping[str, Live],
@@ -224,39 +234,13 @@ def run_of(
     added_ns = overhead_ns(stream, list(shared.values()))
     virtual = simulated(stream, model, recipe, added_ns)
     return {
-        "seed": seed,
+        "seed": recipe.seed,
         "model": model_document(model),
         "added_s": added_ns / NS_PER_S,
         "live": all_figures(stream, shared),
         "simulated": all_figures(stream, virtual),
         "pairs": {arm: list(live.pairs) for arm, live in lives.items()},
     }
-
-
-def document_of(
-    options: argparse.Namespace, mpi: Mpi, runs: Sequence[Mapping[str, Any]]
-) -> dict[str, Any]:
-    """Returns what the file of the results has."""
-    return {
-        "command": options.command,
-        "mpi": mpi.title,
-        "recipe": asdict(options.recipe),
-        "runs": list(runs),
-    }
-
-
-def kept(options: argparse.Namespace, mpi: Mpi) -> list[dict[str, Any]]:
-    """Returns the streams that the folder has. Raises CoschedError if they are of another
-    recipe or MPI."""
-    path = options.out / FILE
-    if not path.exists():
-        return []
-    found, wanted = read_json(path), document_of(options, mpi, [])
-    for name in ("mpi", "recipe"):
-        if found[name] != json.loads(json.dumps(wanted[name])):
-            raise CoschedError(f"{path}: has another {name}; use another folder")
-    runs: list[dict[str, Any]] = found["runs"]
-    return runs
 
 
 def main(words: Sequence[str] | None = None) -> None:
@@ -278,8 +262,9 @@ def main(words: Sequence[str] | None = None) -> None:
         options.out.mkdir(parents=True, exist_ok=True)
         if options.docs is not None:
             check(options.docs, PART)
-        runs = kept(options, find(options.mpi))
-        measure(options, runs)
+        runs = measure(options)
+        document = {"command": options.command, "runs": runs}
+        write_json(options.out / "symbiosis_live.json", document)
         text = text_of(runs)
         (options.out / "symbiosis_live.txt").write_text(text + "\n")
         print(text)

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
-from cosched.linux.processes.handlers import handled
+from cosched.linux.processes.handlers import handled, not_ignored
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -28,7 +28,7 @@ def interruptible() -> Iterator[None]:
     def interrupt(number: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt(number)
 
-    with handled(_taken(), interrupt):
+    with handled(not_ignored(SIGNALS), interrupt):
         yield
 
 
@@ -40,15 +40,10 @@ def shielded() -> Iterator[None]:
     def remember(number: int, _frame: FrameType | None) -> None:
         caught.append(number)
 
-    with handled(_taken(), remember):
+    with handled(not_ignored(SIGNALS), remember):
         yield
     if caught:
         raise KeyboardInterrupt(caught[0])
-
-
-def _taken() -> list[signal.Signals]:
-    """Returns those of the signals that this process does not ignore."""
-    return [each for each in SIGNALS if signal.getsignal(each) is not signal.SIG_IGN]
 
 
 @contextmanager

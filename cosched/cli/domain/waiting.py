@@ -18,7 +18,7 @@ from cosched.core.errors import CoschedError
 from cosched.jobs.feeding import Feeder
 from cosched.jobs.following import Tail, size_of, wait_patiently
 from cosched.linux.homes import cache_home
-from cosched.linux.processes.handlers import handled
+from cosched.linux.processes.handlers import handled, not_ignored
 from cosched.start.streams import Unwritten
 
 if TYPE_CHECKING:
@@ -84,9 +84,7 @@ class Interrupts:
 
     def __enter__(self) -> Interrupts:
         self._old = {
-            number: signal.signal(number, self._take)
-            for number in _ENDING
-            if signal.getsignal(number) is not signal.SIG_IGN
+            number: signal.signal(number, self._take) for number in not_ignored(_ENDING)
         }
         # In the background a read of the terminal then fails, and stops nothing.
         self._old[signal.SIGTTIN] = signal.signal(signal.SIGTTIN, signal.SIG_IGN)

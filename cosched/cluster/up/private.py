@@ -121,10 +121,8 @@ def _is_private(paths: DomainPaths) -> bool:
     """Returns whether the domain in a directory is a private one of this user."""
     if not paths.config.exists() or is_coupled(paths.config):
         return False
-    is_own, config = (
-        paths.directory.lstat().st_uid == os.geteuid(),
-        load_config(paths.config),
-    )
+    config = load_config(paths.config)
+    is_own = paths.directory.lstat().st_uid == os.geteuid()
     return is_own and config.name == PRIVATE and len(config.nodes) == 1
 
 
