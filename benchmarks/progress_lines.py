@@ -88,8 +88,8 @@ def _shown(total: float, words: Callable[[float], str]) -> Iterator[Show]:
 
 @contextmanager
 def repeated(act: Callable[[], None], each_s: float) -> Iterator[None]:
-    """Calls ``act`` every ``each_s`` seconds during the block, in another thread: the steps
-    of a benchmark last long, and do not come back here."""
+    """Calls ``act`` every ``each_s`` seconds during the block. Another thread calls it,
+    because a step of a benchmark may last long."""
     ended = Event()
 
     def repeat() -> None:

@@ -78,7 +78,7 @@ def restore(paths: DomainPaths, folder: Path) -> list[str]:
             _check_aside(store)
         try:
             for store in stores:
-                _remove_new(store)  # of a restore that was killed
+                _remove_new(store)  # a killed restore left it
                 copy_database(folder / store.name, _new(store))
             for store in stores:
                 _put_aside(store)
@@ -130,7 +130,7 @@ def _copy_missing(source: Path, target: Path, paths: DomainPaths) -> list[str]:
             if not old.exists() or new.exists():
                 continue
             if old.is_dir():
-                shutil.rmtree(_new(new), ignore_errors=True)  # of a restore that was killed
+                shutil.rmtree(_new(new), ignore_errors=True)  # a killed restore left it
                 shutil.copytree(old, _new(new))
                 _new(new).rename(new)
             else:

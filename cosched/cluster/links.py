@@ -126,7 +126,7 @@ class Links:
     ) -> None:
         """Takes other members, with their addresses and public keys, in place of those of
         before. Closes the connections to members that have gone, and to those with another
-        address or key; what waits for them is dropped. former: members that may connect,
+        address or key, and drops the messages for them. former: members that may connect,
         but only get an answer."""
         before = self._addresses, self._public
         self._doorkeeper.admit(self._take_members(addresses, public, former))

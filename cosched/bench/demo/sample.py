@@ -34,8 +34,8 @@ count = {jobs}
 
 def write_workload(folder: Path, ranks: int, jobs: int, name: str = PROGRAM) -> Path:
     """Writes the program's source and a workload of equal jobs; returns the workload's
-    path. name: of the jobs, before their numbers. Raises CoschedError if a file cannot be
-    written."""
+    path. name: begins the names of the jobs; numbers follow. Raises CoschedError if a file
+    cannot be written."""
     path = folder / WORKLOAD
     write_whole(folder / _SOURCE.name, _SOURCE.read_bytes())
     text = _TEXT.format(file=WORKLOAD, name=name, program=PROGRAM, ranks=ranks, jobs=jobs)

@@ -159,7 +159,7 @@ def _print_problems(errors: list[Problem], warnings: list[Problem]) -> None:
 
 
 def _table(config: Config, now: Mapping[str, str]) -> str:
-    """Returns the lines of all keys. now: what daemons have instead, by ``table.key``."""
+    """Returns the lines of all keys. now: the daemons' texts, by ``table.key``."""
     settings = config.merged
     values = {key.path: _text(key, settings[key.path].value) for key in KEYS}
     width = max(map(len, values.values()))

@@ -42,7 +42,7 @@ class Ending:
         forget: Callable[[], None],
     ) -> None:
         self.steward_gone = False
-        self._ended_ns = 0  # when the end of the subtree was reported; 0: it was not
+        self._ended_ns = 0  # the time of the report of the subtree's end; 0: none yet
         self._route = route
         self._start = route.job, route.start
         self._here = route.hosts[route.place]

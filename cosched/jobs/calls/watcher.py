@@ -64,8 +64,8 @@ class Watcher:
                 self._give_up(error)
 
     def _ask(self, client: Connection, numbers: list[int], within_s: float) -> None:
-        """Reports the jobs among these that have ended, once there is one. A refusal may be
-        about one job, which a new store does not have: then it asks about each alone."""
+        """Waits until one of these jobs has ended, and reports all that have. If its store
+        lacks a job, the domain refuses: then this asks about each job alone."""
         try:
             for end in client.ended(numbers, within_s):
                 self._report(end["job"], end)

@@ -17,9 +17,9 @@ from cosched.service.loop import Watch
 class Children:
     """The tasks of one node, and the processes that they leave to the steward.
 
-    tasks: those that were added. left: how many of them have not ended.
+    tasks: all tasks that were added. left: the number of tasks that have not ended.
 
-    watch: calls what belongs to a descriptor that is ready; epoll returns ends and messages
+    watch: calls the function of a descriptor that is ready; epoll returns ends and messages
     in the order in which they came. on_end: takes each task that has ended, with its wait
     status. on_change: called when children have ended, or were stopped or continued. warn:
     takes one line for the user.

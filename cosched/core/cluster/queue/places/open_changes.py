@@ -1,4 +1,4 @@
-"""Keeps the open changes of the sizes of jobs: those that are ordered, and not over."""
+"""Keeps the ordered changes of the sizes of jobs until they are over."""
 
 from __future__ import annotations
 
