@@ -21,7 +21,8 @@ def place_of(config: DomainConfig, nodes: Intervals) -> Place:
         placement = placement_of(sharing.placement, learner)
         return Halves(nodes, placement, learner, share_up_to=sharing.largest_part)
     if config.queue.unit == CPU:
-        return Cpus(nodes, config.slots, config.queue.jobs_per_node)
+        licences = config.resources.licences
+        return Cpus(nodes, config.slots, config.queue.jobs_per_node, licences)
     if config.queue.size == RIGID:
         return Rows(nodes, config.queue.jobs_per_node)
     return Elastic(nodes)

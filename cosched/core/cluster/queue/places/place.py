@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 from cosched.core.cluster.queue.job import Job, JobId
 from cosched.core.cluster.queue.nodes import Intervals
+from cosched.core.cluster.queue.places.matching import NodeOffer
 from cosched.core.errors import CoschedError
 from cosched.core.symbiosis.pairs import Pair
 from cosched.core.units import NS_PER_S
@@ -191,6 +192,10 @@ class Place(ABC):
     def admit(self, nodes: Intervals) -> None:
         """Puts nodes into service: new ones, or such as were withdrawn."""
         raise CoschedError("such nodes stay in service")
+
+    def offer(self, offer: NodeOffer[int]) -> None:
+        """Takes what a node has besides CPUs, for the first time or again."""
+        raise CoschedError("such nodes have nothing that jobs need besides CPUs")
 
     def resize(self, cpus: int) -> None:
         """Lets each node have this number of CPUs for jobs."""
