@@ -179,6 +179,8 @@ class DomainConfig:
             yield mistake.under("resources")
         if self.resources and self.queue.unit != CPU:
             yield Mistake("resources", f'needs unit = "{CPU}" in [queue]')
+        if self.queue.block:
+            yield from self._mistakes_with_blocks(self.queue.block)
         if self.symbiosis.divides:
             yield from self._mistakes_with_parts()
         if self.coupling is None:
@@ -196,6 +198,18 @@ class DomainConfig:
         if not POLICIES[self.queue.policy].plan.takes_rules:
             text = f"{self.queue.policy} cannot hold or yield; choose another one"
             yield Mistake("queue.policy", text)
+
+    def _mistakes_with_blocks(self, block: int) -> Iterator[Mistake]:
+        """Yields nodes that are not made of blocks, and settings that need other places."""
+        if len(self.nodes) % block:
+            text = f"{len(self.nodes)} nodes are not made of blocks of {block}"
+            yield Mistake("queue.block", text)
+        if self.most_nodes:
+            text = f"write 0: more nodes do not combine with queue.block = {block}"
+            yield Mistake("most_nodes", text)
+        if self.symbiosis.divides:
+            text = f"does not combine with symbiosis.parts = {self.symbiosis.parts}"
+            yield Mistake("queue.block", text)
 
     def _mistakes_with_parts(self) -> Iterator[Mistake]:
         """Yields settings that do not combine with nodes of several parts."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cosched.cluster.engines.native.job_needs import offer_of, request_of
+from cosched.cluster.engines.native.job_needs import check_declared, offer_of, request_of
 from cosched.cluster.engines.native.node_entries import NodeEntry
 from cosched.cluster.submission import make_submission
 from cosched.config.domain import parse_config, write_config
@@ -71,7 +71,7 @@ def test_what_a_job_needs_of_its_nodes_and_of_the_domain():
 )
 def test_an_unknown_need_is_named(asked, says):
     with pytest.raises(CoschedError) as caught:
-        request_of(parse(RESOURCES).resources, job(**asked), 1)
+        check_declared(parse(RESOURCES).resources, job(**asked))
     assert str(caught.value) == says
 
 

@@ -25,21 +25,11 @@ def offer_of(resources: ResourceSettings, node: NodeEntry) -> NodeOffer[int]:
 
 
 def request_of(resources: ResourceSettings, job: Submission, nodes: int) -> Request | None:
-    """Returns what a job needs besides CPUs; None: nothing. Raises CoschedError for a
-    feature, count or licence that the operator has not declared."""
-    for name in job.features:
-        if name not in resources.features:
-            raise CoschedError(_unknown("feature", name, resources.features))
+    """Returns what a job needs besides CPUs; None: nothing."""
     on_node = {MEMORY: job.memory_bytes} if job.memory_bytes else {}
     in_domain = {}
     for name, number in job.needs.items():
-        if name in resources.licences:
-            in_domain[name] = number
-        elif name in resources.counts:
-            on_node[name] = number
-        else:
-            known = [*resources.counts, *resources.licences]
-            raise CoschedError(_unknown("count or licence", name, known))
+        (in_domain if name in resources.licences else on_node)[name] = number
     if not (job.features or on_node or in_domain):
         return None
     return Request(
@@ -49,6 +39,18 @@ def request_of(resources: ResourceSettings, job: Submission, nodes: int) -> Requ
         frozenset(job.features),
         in_domain=tuple(sorted(in_domain.items())),
     )
+
+
+def check_declared(resources: ResourceSettings, job: Submission) -> None:
+    """Raises CoschedError for a feature, count or licence that the operator has not
+    declared."""
+    for name in job.features:
+        if name not in resources.features:
+            raise CoschedError(_unknown("feature", name, resources.features))
+    counted = [*resources.counts, *resources.licences]
+    for name in job.needs:
+        if name not in counted:
+            raise CoschedError(_unknown("count or licence", name, counted))
 
 
 def _unknown(what: str, name: str, known: Iterable[str]) -> str:

@@ -172,6 +172,11 @@ class NodeEntries:
         return self.slots * self._config.tasks_per_slot
 
     @property
+    def in_blocks(self) -> bool:
+        """Whether jobs get aligned blocks of nodes."""
+        return self._config.queue.block > 0
+
+    @property
     def divided(self) -> bool:
         """Whether jobs may have halves of nodes."""
         return self._config.symbiosis.divides

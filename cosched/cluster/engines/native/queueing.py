@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from cosched.cluster.coupling.driver import Driver
 from cosched.cluster.engines.native.basics import Basics
-from cosched.cluster.engines.native.job_needs import request_of
+from cosched.cluster.engines.native.job_needs import check_declared, request_of
 from cosched.cluster.engines.native.prerequisites import Prerequisites
 from cosched.cluster.record import Record, State
 from cosched.cluster.submission import MOST
@@ -79,7 +79,8 @@ class Queueing:
         the number of the job's nodes."""
         job = record.submission
         if self._settings.unit == CPU:
-            self._queue.place.check(self._on_cpus(record, size))
+            check_declared(self._resources, job)
+            self._queue.place.check_needs(self._on_cpus(record, size))
         elif job.features or job.needs:
             raise CoschedError(
                 "this domain gives jobs whole nodes, without --constraint or --need; its "

@@ -17,6 +17,7 @@ from cosched.core.cluster.queue.halves.halves import Halves
 from cosched.core.cluster.queue.halves.learner import Learner
 from cosched.core.cluster.queue.halves.sharing_job import SharingJob
 from cosched.core.cluster.queue.machine import QueueMachine
+from cosched.core.cluster.queue.places.block_ledger import BlockLedger
 from cosched.core.cluster.queue.places.cpu_board import CpuBoard, CpuJob
 from cosched.core.cluster.queue.places.cpus import Cpus
 from cosched.core.cluster.queue.places.needs import lacking_now
@@ -48,6 +49,8 @@ def rooms_of(queue: QueueMachine, members: NodeEntries) -> Rooms:
             return _FreeCpus(queue, place.board)
         case Halves() as place:
             return _FreeHalves(queue, place, members)
+        case BlockLedger() as place:
+            return _FreeBlocks(queue, place)
     return _FreeNodes(queue)
 
 
@@ -68,6 +71,18 @@ class _FreeNodes:
 
     def _free(self, record: Record) -> int:
         return self._queue.free_for(exclusive=record.submission.exclusive)
+
+
+class _FreeBlocks(_FreeNodes):
+    """Aligned blocks of nodes."""
+
+    def __init__(self, queue: QueueMachine, place: BlockLedger) -> None:
+        super().__init__(queue)
+        self._place = place
+
+    def line(self, record: Record, nodes: int) -> str:
+        free, wanted = super().line(record, nodes), self._place.width(nodes)
+        return f"{free}, in an aligned block of {wanted}"
 
 
 class _FreeCpus:

@@ -74,10 +74,14 @@ class Cpus(OnBoard[CpuBoard]):
             )
         if job.cpus < 1:
             raise CoschedError(f"job {job.number} wants {job.cpus} CPUs of a node")
-        if job.needs is not None and nodes == count(self._nodes):
-            problem = shortage(self.board.matcher, job.needs, numbers(self._nodes))
-            if problem:
-                raise CoschedError(f"infeasible: {problem}")
+
+    def check_needs(self, job: Job) -> None:
+        assert isinstance(job, CpuJob)
+        if job.needs is None or self._most_nodes > count(self._nodes):
+            return  # nodes that come later may have it
+        problem = shortage(self.board.matcher, job.needs, numbers(self._nodes))
+        if problem:
+            raise CoschedError(f"infeasible: {problem}")
 
     @property
     def takes_all(self) -> bool:

@@ -68,6 +68,10 @@ class Place(ABC):
     def check(self, job: Job) -> None:
         """Raises CoschedError for a job that has no spot even if no other job runs."""
 
+    def check_needs(self, job: Job) -> None:  # noqa: B027  (nodes may have CPUs alone)
+        """Raises CoschedError for a job that needs more besides CPUs than there is. A job
+        that runs keeps what it has."""
+
     def runs_alone(self, job: Job) -> bool:
         """Returns whether a job needs nodes that other jobs could otherwise share."""
         return False
