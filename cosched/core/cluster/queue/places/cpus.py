@@ -48,6 +48,7 @@ class Cpus(OnBoard[CpuBoard]):
     ) -> None:
         super().__init__(CpuBoard(cpus, jobs, Matcher(in_domain)), nodes, OVERRUN_NS)
         self._since_ns: dict[JobId, int] = {}  # when each job began
+        self._matches = False  # whether a job has needed more than CPUs
 
     @property
     def total(self) -> int:  # type: ignore[override]
@@ -77,6 +78,7 @@ class Cpus(OnBoard[CpuBoard]):
 
     def check_needs(self, job: Job) -> None:
         assert isinstance(job, CpuJob)
+        self._matches = self._matches or job.needs is not None
         if job.needs is None or self._most_nodes > count(self._nodes):
             return  # nodes that come later may have it
         problem = shortage(self.board.matcher, job.needs, numbers(self._nodes))
@@ -86,7 +88,7 @@ class Cpus(OnBoard[CpuBoard]):
     @property
     def takes_all(self) -> bool:
         # The nodes in service may lack what a job needs.
-        return super().takes_all and not self.board.matcher
+        return super().takes_all and not self._matches
 
     def fits_alone(self, job: Job) -> bool:
         assert isinstance(job, CpuJob)

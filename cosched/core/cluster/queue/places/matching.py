@@ -141,10 +141,6 @@ class Matcher(Generic[Id]):
     def __contains__(self, name: Id) -> bool:
         return name in self._nodes
 
-    def __bool__(self) -> bool:
-        """Returns whether there is anything that jobs can need."""
-        return bool(self._nodes or self.in_domain)
-
     # --- nodes ----------------------------------------------------------------------------
 
     def join(self, offer: NodeOffer[Id]) -> None:
