@@ -235,7 +235,7 @@ def coupled_domains(
 
     A signal that ends the program raises KeyboardInterrupt meanwhile. After SIGKILL the
     clusters stay. engines: that of each, by name. settings: of ``[coupling]``, for both.
-    block: native clusters give jobs aligned blocks of so many nodes or more; 0: any nodes.
+    block: the nodes of the least aligned block of native clusters; 0: any nodes.
     """
     ports = {name: free_ports(2) for name in engines}
     made: list[Domain] = []

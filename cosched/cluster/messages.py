@@ -90,7 +90,7 @@ class Hello(Message, frozen=True):
     starts: tuple[StartReport, ...]  #: that it has
     #: The slots of its smallest part; 0: it is not divided.
     part_slots: Slots = 0
-    memory_bytes: Natural = 0  #: of the machine; 0: not known
+    memory_bytes: Natural = 0  #: the memory of its machine; 0: not known
 
 
 class Welcome(Message, frozen=True):

@@ -130,7 +130,7 @@ class QueueSettings:
     changes: ChangeSettings = table(ChangeSettings)
     unit: str = key(one_of(*UNITS), NODE, "What a job has: whole nodes, or CPUs.")
     block: int = key(
-        whole(0), 0, "Jobs get aligned blocks of so many nodes or more; 0: any nodes."
+        whole(0), 0, "The nodes of the least aligned block of a job; 0: any nodes."
     )
 
     def contradictions(self) -> Iterator[Mistake]:

@@ -1,4 +1,4 @@
-"""Declares ``[resources]`` of domain.toml: what jobs may need besides CPUs."""
+"""Declares ``[resources]`` of domain.toml: features, counts and licences for jobs."""
 
 from __future__ import annotations
 

@@ -265,7 +265,7 @@ def main() -> int:
         "--block",
         type=int,
         default=0,
-        help="jobs get aligned blocks of so many nodes or more (0: any nodes)",
+        help="nodes of the least aligned block of a job (0: any nodes)",
     )
     add("--schemes", default="HH,HY,YH,YY")
     add("--engines", default="native,native", help="of both domains: native or slurm")

@@ -27,7 +27,7 @@ def offer_of(resources: ResourceSettings, node: NodeEntry) -> NodeOffer[int]:
 def request_of(resources: ResourceSettings, job: Submission, nodes: int) -> Request | None:
     """Returns what a job needs besides CPUs; None: nothing."""
     on_node = {MEMORY: job.memory_bytes} if job.memory_bytes else {}
-    in_domain = {}
+    in_domain: dict[str, int] = {}
     for name, number in job.needs.items():
         (in_domain if name in resources.licences else on_node)[name] = number
     if not (job.features or on_node or in_domain):

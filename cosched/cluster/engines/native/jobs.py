@@ -31,13 +31,13 @@ from cosched.cluster.record import Record, State
 from cosched.cluster.sharing_messages import JobShared
 from cosched.cluster.store import JobStore
 from cosched.config.domain import DomainConfig
-from cosched.config.queue import CPU
 from cosched.core.cluster.coupling.engine_messages import (
     GoJob,
 )
 from cosched.core.cluster.coupling.queue import Command, CoupledQueue, PrepareOn
 from cosched.core.cluster.queue.machine import QueueMachine
 from cosched.core.cluster.queue.nodes import from_numbers
+from cosched.core.cluster.queue.places.cpus import Cpus
 from cosched.core.cluster.queue.queue_commands import (
     ContinueJob,
     DropJobs,
@@ -180,7 +180,7 @@ class Jobs:
 
     def _offer(self, member: NodeEntry, queue: Driver | QueueMachine) -> None:
         """Reports to the queue what a node has besides CPUs."""
-        if self.settings.unit == CPU:
+        if isinstance(self.queue.place, Cpus):
             offer = offer_of(self._resources, member)
             queue.handle(NodeOffered(self.clock.now_ns(), offer))
 

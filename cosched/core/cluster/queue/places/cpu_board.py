@@ -4,7 +4,7 @@ A job has as many CPUs on each of its nodes as the fullest one has tasks. It has
 or it shares them: its tasks take turns with those of other jobs that share. Jobs that share
 are stacked on the CPUs that no job has alone, ``jobs`` on each at most.
 
-What a job needs besides CPUs, a matcher counts: memory, the operator's counts, licences.
+A matcher counts all else that jobs need: memory, the operator's counts, licences.
 
 This counts; the agent of a node chooses which CPUs a job has.
 """
@@ -23,14 +23,14 @@ class CpuJob(Job, frozen=True, kw_only=True):
     nodes: int  #: how many nodes
     cpus: int  #: on each of them; more than a node has: all of it
     shares: bool = False  #: other jobs that share may have the same CPUs
-    needs: Request | None = None  #: what else it needs; None: nothing
+    needs: Request | None = None  #: its needs besides CPUs; None: none
 
 
 class CpuBoard:
     """The CPUs of nodes, none at first.
 
     cpus: those of a node; 0: not known yet. jobs: how many jobs may share a CPU.
-    free: CPUs in service that a job could have now. matcher: what nodes have besides CPUs.
+    free: CPUs in service that a job could have now. matcher: counts all else.
     """
 
     __slots__ = ("_at", "_here", "_service", "cpus", "jobs", "matcher")

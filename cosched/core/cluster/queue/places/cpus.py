@@ -7,7 +7,7 @@ then it takes turns with others that share.
 All nodes count with the same number of CPUs, that of the smallest one. It is known once a
 node has joined.
 
-What a job needs besides CPUs is matched first, by the features and the counts of nodes
+A matcher first finds the nodes with all else that a job needs, by features and counts
 (``matching``).
 
 Limits: as ``on_board``. No conservative backfill.
@@ -40,13 +40,13 @@ class Cpus(OnBoard[CpuBoard]):
     """The CPUs of these nodes. A spot is a tuple of nodes.
 
     cpus: those of each node; 0: not known yet. jobs: how many jobs may share a CPU.
-    in_domain: what the domain has as a whole, such as licences.
+    in_domain: counts of the whole domain, such as licences.
     """
 
     def __init__(
         self, nodes: Intervals, cpus: int, jobs: int = 1, in_domain: Counts = NO_COUNTS
     ) -> None:
-        super().__init__(CpuBoard(cpus, jobs, Matcher(in_domain)), nodes, OVERRUN_NS)
+        super().__init__(CpuBoard(cpus, jobs, Matcher(dict(in_domain))), nodes, OVERRUN_NS)
         self._since_ns: dict[JobId, int] = {}  # when each job began
         self._matches = False  # whether a job has needed more than CPUs
 

@@ -43,7 +43,7 @@ class Request:
     per_task: tuple[tuple[str, int], ...] = (("cores", 1),)  #: how many of each resource
     features: frozenset[str] = frozenset()  #: that each node must have
     exclusive: bool = False  #: no other job may have a part of its nodes
-    in_domain: tuple[tuple[str, int], ...] = ()  #: what it needs of the domain's counts
+    in_domain: tuple[tuple[str, int], ...] = ()  #: its needs of the domain's counts
 
     def __post_init__(self) -> None:
         if self.nodes < 1 or self.tasks < 1 or any(n < 0 for _, n in self.per_task):
@@ -125,10 +125,10 @@ class Matcher(Generic[Id]):
     have enough of them in all and too few different ones for one more job. So a live domain
     counts the CPUs of its nodes apart (``cpu_board``).
 
-    in_domain: what the domain has as a whole.
+    in_domain: the counts of the whole domain.
     """
 
-    in_domain: Counts = field(default=NO_COUNTS)
+    in_domain: Counts = field(default_factory=dict)  #: its counts
     _nodes: dict[Id, CountedNode[Id]] = field(default_factory=dict)
     _taken: dict[int, _Taken[Id]] = field(default_factory=dict)
     _capable: dict[Request, tuple[CountedNode[Id], ...]] = field(default_factory=dict)
