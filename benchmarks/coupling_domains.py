@@ -96,7 +96,12 @@ class Native:
     """A domain of cosched with ``nodes`` nodes."""
 
     def __init__(
-        self, folder: Path, name: str, nodes: int, table: Mapping[str, Any]
+        self,
+        folder: Path,
+        name: str,
+        nodes: int,
+        table: Mapping[str, Any],
+        block: int = 0,
     ) -> None:
         self.name = name
         self.other = next(iter(table["domains"]))
@@ -112,7 +117,7 @@ class Native:
             addresses[0],
             {place.name: place.address for place in self.places},
             slots=4,
-            queue=QueueSettings(grace_ns=NS_PER_S),
+            queue=QueueSettings(grace_ns=NS_PER_S, block=block),
             life=LifeSettings(lost_after_ns=30 * NS_PER_S),
             coupling=read(CouplingTable, table),
         )
@@ -224,11 +229,13 @@ def coupled_domains(
     nodes: int,
     schemes: Sequence[str],
     settings: Mapping[str, Any],
+    block: int = 0,
 ) -> Iterator[list[Domain]]:
     """Starts two coupled clusters, and ends them with the context.
 
     A signal that ends the program raises KeyboardInterrupt meanwhile. After SIGKILL the
     clusters stay. engines: that of each, by name. settings: of ``[coupling]``, for both.
+    block: the nodes of the least aligned block of native clusters; 0: any nodes.
     """
     ports = {name: free_ports(2) for name in engines}
     made: list[Domain] = []
@@ -242,8 +249,10 @@ def coupled_domains(
                 "scheme": scheme,
                 **settings,
             }
-            kind = Native if engine == "native" else Slurm
-            made.append(kind(folder, name, nodes, table))
+            if engine == "native":
+                made.append(Native(folder, name, nodes, table, block))
+            else:
+                made.append(Slurm(folder, name, nodes, table))
         for domain, other_domain in (made, made[::-1]):
             key = f"{domain.name}.public"
             shutil.copy(domain.paths.peers / key, other_domain.paths.peers / key)

@@ -65,13 +65,19 @@ def first_line(words: Sequence[str], environ: Mapping[str, str]) -> Took:
     return Took(seconds, usage.ru_utime + usage.ru_stime)
 
 
+def _has_data(command: str, options: argparse.Namespace) -> bool:
+    """Returns whether a command finds what it shows: only an MPI program has a history."""
+    return command != "cosched history" or options.program is not None
+
+
 def measure(run_dir: Path, options: argparse.Namespace) -> dict[str, list[Took]]:
     """Returns the cost of each command, round by round."""
     environ = {**os.environ, "COSCHED_RUN_DIR": str(run_dir)}
     places = {name: (str(options.bin / name),) for name in ("cosched", "cosched-run")}
-    commands = {name: (*places[words[0]], *words[1:]) for name, words in COMMANDS.items()}
+    measured = {name: words for name, words in COMMANDS.items() if _has_data(name, options)}
+    commands = {name: (*places[words[0]], *words[1:]) for name, words in measured.items()}
     dashboard = (*places["cosched"], "dashboard", "--no-open")
-    found: dict[str, list[Took]] = {name: [] for name in (BASE, *COMMANDS, DASHBOARD)}
+    found: dict[str, list[Took]] = {name: [] for name in (BASE, *measured, DASHBOARD)}
     with (
         private_domain(run_dir),
         counted_steps("rounds", options.repeat + 1) as advance,
@@ -122,7 +128,10 @@ def main() -> None:
     usual = Path(sys.executable).parent
     add("--bin", type=Path, default=usual, help="the folder of the commands to measure")
     add("--python", default="python3", help="what the others are compared with (python3)")
-    add("--program", help="an MPI program, of which one job runs before")
+    add(
+        "--program",
+        help="an MPI program, of which one job runs before; also measures history",
+    )
     bench.run(run)
 
 

@@ -49,7 +49,7 @@ from cosched.core.cluster.startup.questions import Question, RootAnswer
 from cosched.core.decoding import MessagePackDecoder
 
 #: Peers of another version are refused.
-PROTOCOL = 15
+PROTOCOL = 16
 #: The longest message, in bytes; a longer one is refused.
 LONGEST = 64 << 20
 #: The most bytes of one ``GiveInput``.
@@ -90,6 +90,7 @@ class Hello(Message, frozen=True):
     starts: tuple[StartReport, ...]  #: that it has
     #: The slots of its smallest part; 0: it is not divided.
     part_slots: Slots = 0
+    memory_bytes: Natural = 0  #: the memory of its machine; 0: not known
 
 
 class Welcome(Message, frozen=True):

@@ -10,9 +10,10 @@ import msgspec
 
 from cosched.cluster.user_requests import LONGEST_REQUEST
 from cosched.core.arrays import parse_array, parse_jobs
-from cosched.core.bounds import Limit
+from cosched.core.bounds import NATURAL_MOST, Limit
 from cosched.core.decoding import JsonDecoder, convert
 from cosched.core.errors import CoschedError
+from cosched.core.names import NEED_NAME
 from cosched.core.symbiosis.resources import parse_limits
 from cosched.core.units import NS_PER_S
 from cosched.linux.processes.limits import TRAVELLING
@@ -24,6 +25,8 @@ LONGEST_TOKEN = 200
 MOST = 1 << 32
 #: The longest time: ten years.
 LONGEST_NS = 3650 * 24 * 3600 * NS_PER_S
+#: The most features and counts that a job may name.
+NEEDS_MOST = 32
 #: The most jobs of a user that have not ended, from which on no array is taken.
 LIVE_MOST = 50_000
 #: As a job's input: its user gives it while the job runs.
@@ -86,6 +89,10 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     share: bool = False
     #: CPUs that it has on each node; 0: one for each task. More than a node has: all.
     cpus: int = 0
+    memory_bytes: int = 0  #: that it needs on each node; 0: not known
+    features: tuple[str, ...] = ()  #: that each of its nodes must have
+    #: How many of each count it needs on each node, and of each licence in all.
+    needs: dict[str, int] = {}
     #: The resources that limit it, by its user's word: cpu, memory, io, network.
     limited_by: tuple[str, ...] = ()
     #: Whether it may have halves of nodes beside other jobs; None: with a label, or if the
@@ -120,6 +127,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         if self.malleable or self.preferred:
             self._check_sizes()
         self._check_sharing()
+        self._check_needs()
         if not 0 < len(self.token) <= LONGEST_TOKEN:
             raise CoschedError(f"a job's token has 1 to {LONGEST_TOKEN} characters")
         if self.script and not self.script.startswith("#!"):
@@ -186,6 +194,19 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             )
         if self.mates:
             raise CoschedError("a job with mates cannot be malleable")
+
+    def _check_needs(self) -> None:
+        """Raises CoschedError for needs that no job has."""
+        if not 0 <= self.memory_bytes <= NATURAL_MOST:
+            raise CoschedError(f"memory of {self.memory_bytes} bytes: no node has that")
+        if len(self.features) + len(self.needs) > NEEDS_MOST:
+            raise CoschedError(f"a job needs at most {NEEDS_MOST} features and counts")
+        for name in (*self.features, *self.needs):
+            if NEED_NAME.fullmatch(name) is None:
+                raise CoschedError(f"{name!a:.80}: is no name of a feature or count")
+        for name, number in self.needs.items():
+            if not 1 <= number <= MOST:
+                raise CoschedError(f"need {name}:{number}: is not a number from 1 on")
 
     def _check_sharing(self) -> None:
         """Raises CoschedError for a label that does not fit the job."""

@@ -10,6 +10,7 @@ from typing import Any
 
 from cosched.config.coupling import Coupled, CouplingTable
 from cosched.config.queue import CPU, NODE, RIGID, QueueSettings
+from cosched.config.resources import ResourceSettings
 from cosched.config.restarts import AGENTS, MEMBERS
 from cosched.config.slurm import is_coupled, load_here
 from cosched.config.symbiosis import SymbiosisSettings
@@ -141,6 +142,7 @@ class DomainConfig:
     security: SecuritySettings = table(SecuritySettings)
     metrics: MetricsSettings = table(MetricsSettings)
     symbiosis: SymbiosisSettings = table(SymbiosisSettings)
+    resources: ResourceSettings = table(ResourceSettings)
     coupling: CouplingTable | None = optional_table(CouplingTable)
     most_nodes: int = key(
         whole(0), 0, "Nodes that a job may wait for; 0: as many as the domain has."
@@ -173,6 +175,12 @@ class DomainConfig:
         for name in self.security.root_from:
             if name not in self.nodes:
                 yield Mistake("security.root_from", f"'{name}' is not in [nodes]")
+        for mistake in self.resources.mistakes(self.nodes):
+            yield mistake.under("resources")
+        if self.resources and self.queue.unit != CPU:
+            yield Mistake("resources", f'needs unit = "{CPU}" in [queue]')
+        if self.queue.block:
+            yield from self._mistakes_with_blocks(self.queue.block)
         if self.symbiosis.divides:
             yield from self._mistakes_with_parts()
         if self.coupling is None:
@@ -190,6 +198,18 @@ class DomainConfig:
         if not POLICIES[self.queue.policy].plan.takes_rules:
             text = f"{self.queue.policy} cannot hold or yield; choose another one"
             yield Mistake("queue.policy", text)
+
+    def _mistakes_with_blocks(self, block: int) -> Iterator[Mistake]:
+        """Yields nodes that are not made of blocks, and settings that need other places."""
+        if len(self.nodes) % block:
+            text = f"{len(self.nodes)} nodes are not made of blocks of {block}"
+            yield Mistake("queue.block", text)
+        if self.most_nodes:
+            text = f"write 0: more nodes do not combine with queue.block = {block}"
+            yield Mistake("most_nodes", text)
+        if self.symbiosis.divides:
+            text = f"does not combine with symbiosis.parts = {self.symbiosis.parts}"
+            yield Mistake("queue.block", text)
 
     def _mistakes_with_parts(self) -> Iterator[Mistake]:
         """Yields settings that do not combine with nodes of several parts."""

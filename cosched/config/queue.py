@@ -129,12 +129,17 @@ class QueueSettings:
     size: str = key(one_of(*SIZES), RIGID, "Whether jobs may have several sizes.")
     changes: ChangeSettings = table(ChangeSettings)
     unit: str = key(one_of(*UNITS), NODE, "What a job has: whole nodes, or CPUs.")
+    block: int = key(
+        whole(0), 0, "The nodes of the least aligned block of a job; 0: any nodes."
+    )
 
     def contradictions(self) -> Iterator[Mistake]:
         """Yields settings that do not combine with CPUs, or with sizes that change."""
         if self.unit == CPU and POLICIES[self.policy].plan is Conservative:
             text = f'does not combine with unit = "{CPU}"; choose another one'
             yield Mistake("policy", f"{self.policy} {text}")
+        if self.block:
+            yield from self._mistakes_with_blocks()
         if self.size == RIGID:
             return
         if self.unit == CPU:
@@ -152,6 +157,18 @@ class QueueSettings:
         if self.jobs_per_node != 1:
             text = f'write 1: size = "{self.size}" needs nodes with one job each'
             yield Mistake("jobs_per_node", text)
+
+    def _mistakes_with_blocks(self) -> Iterator[Mistake]:
+        """Yields settings that do not combine with blocks of nodes."""
+        blocks = f"does not combine with block = {self.block}"
+        if POLICIES[self.policy].plan is Conservative:
+            yield Mistake("policy", f"{self.policy} {blocks}; choose another one")
+        if self.unit == CPU:
+            yield Mistake("unit", f'{CPU} {blocks}; write "{NODE}"')
+        if self.size != RIGID:
+            yield Mistake("size", f'{self.size} {blocks}; write "{RIGID}"')
+        if self.jobs_per_node != 1:
+            yield Mistake("jobs_per_node", f"write 1: another number {blocks}")
 
     @property
     def decides(self) -> Policy:

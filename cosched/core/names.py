@@ -1,4 +1,4 @@
-"""Names the members of a domain: machines get names that can stand there."""
+"""Names the members of a domain, and what its jobs may need."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import re
 CONTROLLER = "controller"
 #: As long as a host name may be.
 NODE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+#: The name of a feature, a count or a licence.
+NEED_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,62}")
 #: Names of the controller's key, of the domain's directory and of the lab's.
 RESERVED = frozenset((CONTROLLER, "domain", "lab"))
 _OTHER = re.compile(r"[^A-Za-z0-9_.-]+")

@@ -45,6 +45,9 @@ class Job:
     share: bool = False  #: its CPUs may have other jobs that share, too
     #: CPUs on each of its nodes, where jobs have CPUs; 0: one for each rank.
     cpus: int = 0
+    features: Sequence[str] = ()  #: that each of its nodes must have
+    #: How many of each count it needs on each node, and of each licence in all.
+    needs: Mapping[str, int] | None = None
     #: The resources that limit it most: cpu, memory, io, network; (): not known. With one
     #: of them it may share its nodes.
     limited_by: Sequence[str] = ()

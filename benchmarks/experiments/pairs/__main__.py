@@ -110,7 +110,8 @@ def run_live(
     folder.chmod(0o1777)
     names = dict(zip(NAMES, engines, strict=True))
     words = [SCHEMES[letter] for letter in schemes]
-    with coupled_domains(folder, names, plan.nodes, words, SETTINGS) as domains:
+    started = coupled_domains(folder, names, plan.nodes, words, SETTINGS, plan.block)
+    with started as domains:
         planned = plan_jobs(plan)
         submitters = [
             Submitter(domain, jobs, folder)
@@ -238,6 +239,7 @@ def _run_scheme(
         [SCHEMES[letter] for letter in schemes],
         SETTINGS,
         folder / f"{schemes}.costs",
+        plan.block,
     )
     return {
         "schemes": schemes,
@@ -259,6 +261,12 @@ def main() -> int:
     add("--load", type=above_zero, default=0.6)
     add("--run", type=above_zero, default=2.0, help="mean run time, in s")
     add("--seed", type=int, default=1)
+    add(
+        "--block",
+        type=int,
+        default=0,
+        help="nodes of the least aligned block of a job (0: any nodes)",
+    )
     add("--schemes", default="HH,HY,YH,YY")
     add("--engines", default="native,native", help="of both domains: native or slurm")
     figures: dict[str, Any] = {}
@@ -286,7 +294,11 @@ def _checked(
         bench.error("--pairs: want 0 or more; --unpaired: want 0 or an even number")
     if options.pairs + options.unpaired == 0:
         bench.error("--pairs, --unpaired: want some jobs")
-    values = ("pairs", "unpaired", "nodes", "load", "run", "seed")
+    if options.block < 0 or (options.block and options.nodes % options.block):
+        bench.error("--block: want 0, or a part of --nodes")
+    if options.block and "slurm" in engines:
+        bench.error("--block: Slurm gives jobs any nodes; want --engines native,native")
+    values = ("pairs", "unpaired", "nodes", "load", "run", "seed", "block")
     return Plan(*(getattr(options, value) for value in values)), engines, schemes
 
 

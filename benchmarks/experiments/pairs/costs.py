@@ -48,11 +48,13 @@ def measure_costs(
     schemes: Sequence[str],
     settings: Mapping[str, Any],
     folder: Path,
+    block: int = 0,
 ) -> list[Costs]:
-    """Starts the two clusters for this, and returns the costs of each."""
+    """Starts the two clusters for this, and returns the costs of each. block: as
+    ``coupled_domains``."""
     folder.mkdir()
     folder.chmod(0o1777)
-    with coupled_domains(folder, names, nodes, schemes, settings) as domains:
+    with coupled_domains(folder, names, nodes, schemes, settings, block) as domains:
         lags = [_lag_s(domain, folder) for domain in domains]
         turns = [
             _turn_s(domain, engine, nodes, lag_s, folder)

@@ -85,7 +85,8 @@ def _run(
         for name, engine in zip(NAMES, engines, strict=True)
         if engine == "slurm"
     }
-    how = Coupling(policy="easy", search_ns=search_ns)
+    units = dict.fromkeys(NAMES, plan.block) if plan.block else {}
+    how = Coupling(policy="easy", search_ns=search_ns, units=units)
     result = simulate(logs, NAMES, mates, settings, how)
     if result.stuck:
         raise CoschedError(f"{result.stuck} jobs never start in the simulation")

@@ -34,6 +34,7 @@ class Plan:
     load: float = 0.6  #: the share of the nodes that the jobs want
     run_s: float = 2.0  #: the mean run time
     seed: int = 1  #: another seed draws other jobs
+    block: int = 0  #: the nodes of the least aligned block of a job; 0: any nodes
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,6 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.experiments.startup.managers import CentralManager, PartitionedManager
-from benchmarks.experiments.startup.matching import Matcher, NodeOffer, Request
 from benchmarks.experiments.startup.placement import (
     WINDOWS,
     CentralObject,
@@ -40,6 +39,7 @@ from benchmarks.experiments.startup.placement import (
     encode_central,
 )
 from benchmarks.experiments.startup.workers import choose_s
+from cosched.core.cluster.queue.places.matching import Matcher, NodeOffer, Request
 from cosched.core.cluster.startup.assignment import Units
 from cosched.core.cluster.startup.jobobject import encode_object
 from cosched.core.cluster.startup.seal import seal
@@ -49,7 +49,7 @@ UNITS = {"cores": Units(tuple(range(128))), WINDOWS: Units(tuple(range(256)))}
 TOTALS = {name: len(units.numbers) for name, units in UNITS.items()}
 #: A process schedules on about this many nodes in all, so that short times are medians.
 ROUND_NODES, MOST_ROUNDS = 4096, 15
-LABELS = frozenset({"infiniband"})
+FEATURES = frozenset({"infiniband"})
 SECRET = bytes(32)
 
 Manager = CentralManager | PartitionedManager
@@ -59,7 +59,7 @@ def old(nodes: int) -> CentralManager:
     """Returns a manager of the old design with idle nodes."""
     manager = CentralManager()
     for number in range(nodes):
-        manager.join(number, f"n{number:05}", UNITS, LABELS)
+        manager.join(number, f"n{number:05}", UNITS, FEATURES)
     return manager
 
 
@@ -67,7 +67,7 @@ def new(nodes: int) -> PartitionedManager:
     """Returns a manager of the new design with idle nodes."""
     manager = PartitionedManager()
     for number in range(nodes):
-        manager.join(number, NodeOffer(f"n{number:05}", TOTALS, LABELS))
+        manager.join(number, NodeOffer(f"n{number:05}", TOTALS, FEATURES))
     return manager
 
 
@@ -83,7 +83,7 @@ def submission(nodes: int, tasks: int) -> Submission:
         argv=("./application", "--input", "data"),
         environ={f"VARIABLE_{number:02}": "x" * 50 for number in range(60)},
         cwd="/home/user/run",
-        request=Request(nodes, tasks, (("cores", 1), (WINDOWS, 1)), LABELS),
+        request=Request(nodes, tasks, (("cores", 1), (WINDOWS, 1)), FEATURES),
     )
 
 
@@ -151,9 +151,9 @@ def memory(design: str, nodes: int, tasks: int) -> dict[str, Any]:
 
 def workers(way: str, nodes: int, number: int) -> dict[str, Any]:
     """Returns the time in which so many workers choose the nodes of a job."""
-    matcher = Matcher()
+    matcher: Matcher[str] = Matcher()
     for at in range(nodes):
-        matcher.join(NodeOffer(f"n{at:05}", TOTALS, LABELS))
+        matcher.join(NodeOffer(f"n{at:05}", TOTALS, FEATURES))
     request = submission(nodes, 32).request
     before_s = probe()
     took_s = choose_s(matcher, request, way, number)

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from benchmarks.experiments.startup.matching import Matcher, NodeOffer, Request
 from benchmarks.experiments.startup.placement import (
     WINDOWS,
     CentralObject,
@@ -22,6 +21,7 @@ from benchmarks.experiments.startup.placement import (
     unpack_units,
 )
 from cosched.core.cluster.queue.nodes import from_numbers, numbers
+from cosched.core.cluster.queue.places.matching import Matcher, NodeOffer, Request
 from cosched.core.cluster.startup.assignment import Pool, Units
 from cosched.core.errors import CoschedError
 
@@ -31,11 +31,11 @@ class PartitionedManager:
     """Decides by counts."""
 
     arity: int = 2  #: the children of a node in the tree of a job
-    _matcher: Matcher = field(default_factory=Matcher)
+    _matcher: Matcher[str] = field(default_factory=Matcher)
     _numbers: dict[str, int] = field(default_factory=dict)
     _placements: dict[int, Placement] = field(default_factory=dict)
 
-    def join(self, number: int, offer: NodeOffer) -> None:
+    def join(self, number: int, offer: NodeOffer[str]) -> None:
         """Adds a node with its number."""
         self._matcher.join(offer)
         self._numbers[offer.name] = number
@@ -81,12 +81,12 @@ class CentralManager:
         number: int,
         name: str,
         units: Mapping[str, Units],
-        labels: frozenset[str] = frozenset(),
+        features: frozenset[str] = frozenset(),
     ) -> None:
         """Adds a node with its number and its units."""
         pools = {what: Pool(of) for what, of in units.items()}
         totals = {what: pool.total for what, pool in pools.items()}
-        self._counts.join(number, NodeOffer(name, totals, labels))
+        self._counts.join(number, NodeOffer(name, totals, features))
         self._pools[number] = pools
 
     def place(self, job: Submission) -> CentralObject | None:

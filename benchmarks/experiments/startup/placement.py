@@ -14,8 +14,8 @@ from struct import Struct
 
 import msgspec
 
-from benchmarks.experiments.startup.matching import Request
 from cosched.core.cluster.queue.nodes import Intervals, count
+from cosched.core.cluster.queue.places.matching import Request
 from cosched.core.cluster.startup.assignment import Assignment
 from cosched.core.cluster.startup.jobobject import JobObject
 from cosched.core.cluster.startup.seal import Tied

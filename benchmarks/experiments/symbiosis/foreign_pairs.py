@@ -7,9 +7,10 @@ and writes a file at random places, past the caches of the kernel.
 
 A lab node has two CPUs of this machine, one for each half. Each program runs alone, then
 beside each program, again and again as long as it lasts. LAMMPS and fio also run once at
-once: the time of both is set beside that of one after the other. Then cosched's own
-findings are printed: the limits of the programs beside their labels, and the pairs that
-the domain has learned. The programs are Debian's: apt-get install hpcc lammps fio.
+once: the time of both is set beside that of one after the other, and the time of each
+beside its own alone. fio moves as much as it can while LAMMPS runs alone. Then cosched's
+own findings are printed: the limits of the programs beside their labels, and the pairs
+that the domain has learned. The programs are Debian's: apt-get install hpcc lammps fio.
 """
 
 from __future__ import annotations
@@ -48,8 +49,18 @@ NEIGHBOURS = 64
 #: The time between two looks at a job.
 PAUSE_S = 0.05
 ALONE = ""
+#: fio moves so much at first, to find how much lasts as long as LAMMPS.
+TRIAL_MEGABYTES = 4000
 #: A program that computes and one that waits for the disk; they run at once, too.
 TOGETHER = ("lammps", "fio")
+
+
+@dataclass(frozen=True, slots=True)
+class AtOnce:
+    """Programs that ran at once."""
+
+    took_s: float  #: from the first start to the last end
+    each_s: Mapping[str, float]  #: the time of each
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,15 +104,21 @@ class Node:
         took_s = _took_ns([ended]) / NS_PER_S
         return Run(name, beside, took_s, self._programs[name].read(folder))
 
-    def run_together(self, names: Sequence[str]) -> float:
-        """Runs programs at once. Returns the seconds from the first start to the last
-        end."""
+    def use(self, found: Mapping[str, Foreign]) -> None:
+        """Runs other programs from now on."""
+        self._programs = found
+
+    def run_together(self, names: Sequence[str]) -> AtOnce:
+        """Runs programs at once."""
         numbers = [self._submit(name)[0] for name in names]
         ended = [self._client.wait(number) for number in numbers]
         for name, one in zip(names, ended, strict=True):
             if one["status"] != 0:
                 raise CoschedError(f"{name} beside others: {one['reason']}")
-        return _took_ns(ended) / NS_PER_S
+        each_s = {
+            name: _took_ns([one]) / NS_PER_S for name, one in zip(names, ended, strict=True)
+        }
+        return AtOnce(_took_ns(ended) / NS_PER_S, each_s)
 
     def _submit(self, name: str) -> tuple[int, Path]:
         program = self._programs[name]
@@ -154,10 +171,10 @@ def findings(lab: Lab) -> dict[str, str]:
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     """Returns the speeds of all runs, and cosched's findings."""
-    found, mpi = programs(options), find(options.mpi)
+    found, mpi = programs(options, TRIAL_MEGABYTES), find(options.mpi)
     beside = (ALONE, *found)
     runs: list[Run] = []
-    together_s: list[float] = []
+    at_once: list[AtOnce] = []
     symbiosis = SymbiosisSettings(parts=2, slowed_most=0.0)
     with (
         tempfile.TemporaryDirectory(prefix="cosched-f-") as folder,
@@ -171,19 +188,28 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         counted_steps("runs", options.repeat * (len(found) * len(beside) + 1)) as advance,
     ):
         node = Node(client, mpi, found, Path(folder))
+        megabytes = options.megabytes or megabytes_of(node)
+        node.use(programs(options, megabytes))
         for _ in range(options.repeat):
             for name in found:
                 for other in beside:
                     runs.append(node.run(name, other))
                     advance()
-            together_s.append(node.run_together(TOGETHER))
+            at_once.append(node.run_together(TOGETHER))
             advance()
         return {
             "mpi": mpi.title,
             "runs": [asdict(run) for run in runs],
-            "together_s": together_s,
+            "megabytes": megabytes,
+            "at_once": [asdict(one) for one in at_once],
             "findings": findings(lab),
         }
+
+
+def megabytes_of(node: Node) -> int:
+    """Returns how much fio moves while LAMMPS runs, each alone."""
+    computes, waits = (node.run(name, ALONE).took_s for name in TOGETHER)
+    return max(1, round(TRIAL_MEGABYTES * computes / waits))
 
 
 def speeds(runs: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
@@ -202,19 +228,24 @@ def speeds(runs: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
     }
 
 
-def together(document: Mapping[str, Any]) -> str:
-    """Returns a line about the programs that ran at once."""
+def together(document: Mapping[str, Any]) -> list[str]:
+    """Returns lines about the programs that ran at once."""
     times: dict[tuple[str, str], list[float]] = {}
     for run in document["runs"]:
         times.setdefault((run["program"], run["beside"]), []).append(run["took_s"])
     took_s = {key: statistics.median(values) for key, values in times.items()}
     one, other = TOGETHER
     alone_s = took_s[one, ALONE], took_s[other, ALONE]
-    both_s = statistics.median(document["together_s"])
-    return (
-        f"{one} ({alone_s[0]:.1f} s alone) and {other} ({alone_s[1]:.1f} s) at once: "
-        f"{both_s / sum(alone_s):.2f} of one after the other"
-    )
+    both_s = statistics.median(run["took_s"] for run in document["at_once"])
+    own = [
+        statistics.median(run["each_s"][name] for run in document["at_once"]) / alone
+        for name, alone in zip(TOGETHER, alone_s, strict=True)
+    ]
+    alone = f"{one} ({alone_s[0]:.1f} s alone) and {other} ({alone_s[1]:.1f} s)"
+    return [
+        f"{alone} at once: {both_s / sum(alone_s):.2f} of one after the other;",
+        f"{one} takes {own[0]:.2f} and {other} {own[1]:.2f} of its time alone",
+    ]
 
 
 def lines_of(document: Mapping[str, Any]) -> list[str]:
@@ -230,7 +261,7 @@ def lines_of(document: Mapping[str, Any]) -> list[str]:
         f"{document['mpi']}, {count} runs; speed / speed alone, medians",
         *table(head, rows, "<" + ">" * len(others)),
         "",
-        together(document),
+        *together(document),
         "",
         "what limited the programs (cosched history --labels):",
         document["findings"]["labels"].rstrip(),
@@ -254,7 +285,11 @@ def main(words: Sequence[str] | None = None) -> None:
     add("--order", type=positive, default=3000, help="of hpcc's matrix (default 3000)")
     add("--size", type=positive, default=20, help="of the crystal (default 20)")
     add("--steps", type=positive, default=1000, help="of LAMMPS (default 1000)")
-    add("--megabytes", type=positive, default=4000, help="that fio moves (default 4000)")
+    add(
+        "--megabytes",
+        type=positive,
+        help="that fio moves (default: as many as last as long as LAMMPS)",
+    )
     bench.run(run, words)
 
 

@@ -54,8 +54,9 @@ class Foreign:
     read: Callable[[Path], Rates]  #: returns its speeds, from its folder
 
 
-def programs(options: argparse.Namespace) -> dict[str, Foreign]:
-    """Returns the programs by name. Raises CoschedError if one is not installed."""
+def programs(options: argparse.Namespace, megabytes: int) -> dict[str, Foreign]:
+    """Returns the programs by name. megabytes: that fio moves. Raises CoschedError if one
+    is not installed."""
 
     def fill_hpcc(folder: Path) -> None:
         text = HPCC_INPUT.read_text()
@@ -72,7 +73,7 @@ def programs(options: argparse.Namespace) -> dict[str, Foreign]:
 
     lammps = ("lmp", "-log", "none", "-in", "in.melt")
     random = ("--name=random", "--rw=randrw", "--bs=64k", "--direct=1", "--ioengine=psync")
-    moved = ("--size=64m", f"--io_size={options.megabytes}m")
+    moved = ("--size=64m", f"--io_size={megabytes}m")
     fio = ("fio", "--output=fio.json", "--output-format=json", *random, *moved)
     found = {
         "hpcc": Foreign(("hpcc",), "hpcc", "memory", fill_hpcc, read_hpcc),

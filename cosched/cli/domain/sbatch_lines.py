@@ -172,6 +172,20 @@ def _memory(found: Translated, value: str) -> None:
     found.options += ["--memory", f"{match[1]}{match[2].upper() or 'M'}"]
 
 
+def _constraint(found: Translated, value: str) -> None:
+    """Reads ``bigmem&fast``: all of these features."""
+    if re.search(r"[|*\[\]()]", value):
+        raise _Refused("only names with & between them have the same meaning")
+    found.options += ["--constraint", re.sub("[&,]", ",", value)]
+
+
+def _licences(found: Translated, value: str) -> None:
+    """Reads ``matlab:2,other``."""
+    if re.search(r"[|@=]", value):
+        raise _Refused("only names and numbers such as matlab:2 have the same meaning")
+    found.options += ["--need", value]
+
+
 def _nodes(_found: Translated, value: str) -> None:
     if value not in ("1", "1-1"):
         raise _Refused(
@@ -242,6 +256,7 @@ _SAME: Mapping[str, _Translate] = MappingProxyType(
     {
         "array": _as("--array"),
         "chdir": _as("--cwd"),
+        "constraint": _constraint,
         "cpus-per-task": _cpus_per_task,
         "dependency": _dependency,
         "error": _file("--error"),
@@ -251,6 +266,7 @@ _SAME: Mapping[str, _Translate] = MappingProxyType(
         "input": _as("--input"),
         "job-name": _as("--name"),
         "kill-on-invalid-dep": _nothing,
+        "licenses": _licences,
         "mem": _memory,
         "no-requeue": _nothing,
         "nodes": _nodes,
@@ -269,9 +285,8 @@ _REFUSED = MappingProxyType(
         **dict.fromkeys(("gres", "gpus", "gpus-per-node", "gpus-per-socket"), _GPU),
         **dict.fromkeys(("gpus-per-task", "cpus-per-gpu", "mem-per-gpu", "tres"), _GPU),
         **dict.fromkeys(("tres-per-task", "gpu-bind", "gpu-freq"), _GPU),
-        **dict.fromkeys(("constraint", "nodelist", "nodefile", "exclude"), _PLACE),
+        **dict.fromkeys(("nodelist", "nodefile", "exclude"), _PLACE),
         **dict.fromkeys(("cluster-constraint", "clusters"), "a domain is one cluster"),
-        "licenses": "a domain counts no licenses",
         "begin": "a domain starts no job at a given time",
         "deadline": "a domain knows no deadlines",
         "bb": "a domain has no burst buffers",

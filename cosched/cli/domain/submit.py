@@ -14,6 +14,7 @@ import click
 from cosched.cli.declared import Command, command, flag, option, part
 from cosched.cli.domain.batch_command import BatchCommand, Script, script_of
 from cosched.cli.domain.job_names import JOBS
+from cosched.cli.domain.need_options import need_options
 from cosched.cli.options import (
     check_sizes,
     domain_dir_option,
@@ -79,6 +80,7 @@ def _job_part() -> Any:
         memory_bytes=memory_option(
             "Memory that the job needs on each of its nodes, such as 8G."
         ),
+        **need_options(),
         **_mates(),
         shim=flag("--no-shim", callback=without, help="Do not coschedule the job."),
         argv=program_argument(),
@@ -217,6 +219,7 @@ class Submit(Command):
       cosched submit --wait --input none -n 2 ./app &
       cosched submit --exclusive -n 4 ./benchmark
       cosched submit --share -n 2 ./app
+      cosched submit --memory 8G --constraint bigmem --need matlab:2 ./app
       cosched submit --limited-by memory -n 8 ./stream
       cosched submit --limited-by io,network --share-node yes ./copy
       cosched submit --min 1 --ideal 8 python loop.py
@@ -328,8 +331,6 @@ def _refuse_contradictions(job: Job) -> None:
         raise click.UsageError("Missing PROGRAM.")
     if job.exclusive and job.share:
         raise click.UsageError("--exclusive and --share cannot be combined.")
-    if job.memory_bytes and not job.shim:
-        raise click.UsageError("--memory needs coscheduling.")
     apart = {"--exclusive": job.exclusive, "--share-node no": job.share_node is False}
     for name, given in apart.items():
         if given and (job.limited_by or job.share_node):

@@ -53,6 +53,7 @@ from cosched.core.errors import CoschedError
 from cosched.core.names import CONTROLLER
 from cosched.core.units import NS_PER_S
 from cosched.linux.files.owners import refuse_open
+from cosched.linux.memory import machine_memory
 from cosched.linux.users import named_user
 from cosched.rundir.paths import NodePaths
 
@@ -192,6 +193,7 @@ class Agent:
             {SLOTS: self.slots},
             self._starts.reports(),
             self._parts.least_slots,
+            machine_memory().total_bytes,
         )
         self.send(CONTROLLER, hello)
 

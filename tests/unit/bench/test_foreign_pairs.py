@@ -9,6 +9,7 @@ from benchmarks.experiments.symbiosis.foreign_pairs import (
     TOGETHER,
     lines_of,
     speeds,
+    together,
 )
 from benchmarks.experiments.symbiosis.foreign_programs import (
     PARTS,
@@ -60,9 +61,12 @@ def test_speed_is_a_ratio_of_medians():
     assert speeds(runs) == {"LAMMPS": {"hpcc": 0.75}}
     runs += [run(other, 2.0, "fio") for other in (ALONE, "hpcc")]
     findings = {"labels": "user\n", "pairs": "program\n"}
-    found = {"mpi": "Open MPI 5", "runs": runs, "together_s": [9.9], "findings": findings}
+    at_once = [{"took_s": 9.9, "each_s": {"lammps": 9.9, "fio": 9.0}}]
+    found = {"mpi": "Open MPI 5", "runs": runs, "at_once": at_once, "findings": findings}
     lines = lines_of(found)
     assert TOGETHER == ("lammps", "fio")
-    both = "lammps (9.0 s alone) and fio (9.0 s) at once: 0.55 of one after the other"
-    assert both in lines
+    assert together(found) == [
+        "lammps (9.0 s alone) and fio (9.0 s) at once: 0.55 of one after the other;",
+        "lammps takes 1.10 and fio 1.00 of its time alone",
+    ]
     assert lines[1:3] == ["part    beside hpcc", "LAMMPS         0.75"]

@@ -29,6 +29,13 @@ DURATIONS = st.one_of(NUMBERS, st.integers(1, 10**5).map(lambda s: s * 10**9)).m
     lambda ns: f"{ns}ns"
 )
 
+_COUNTS = st.dictionaries(NAMES, NUMBERS, max_size=3)
+#: Mappings to other values than texts, by the form of their kind.
+MAPPINGS = {
+    "table of NAME = NUMBER": _COUNTS,
+    'table of NAME = {"NODES" = NUMBER}': st.dictionaries(NAMES, _COUNTS, max_size=3),
+}
+
 
 def raw_values(kind: kinds.Kind[Any]) -> st.SearchStrategy[Any]:
     """Generates TOML values that a kind may take; it refuses some of them."""
@@ -64,6 +71,8 @@ def raw_values(kind: kinds.Kind[Any]) -> st.SearchStrategy[Any]:
         return st.lists(TEXTS, max_size=3)
     if "HOST:PORT" in kind.form:
         return st.dictionaries(NAMES, ADDRESSES, max_size=3)
+    if kind.form in MAPPINGS:
+        return MAPPINGS[kind.form]
     if kind.form.startswith("table"):
         return st.dictionaries(NAMES, TEXTS, max_size=3)
     return TEXTS if words == ["text"] else st.sampled_from(words)

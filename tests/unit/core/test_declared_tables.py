@@ -3,7 +3,7 @@ the live keys and no others, and mistakes have their place."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -45,6 +45,9 @@ SAMPLES = {
     "security.root_from": st.just(("n1",)),
     "coupling.users": st.just({"e/a": "b"}),
     "coupling.same_names": st.just(("e",)),
+    "resources.features": st.just({"fast": "n1"}),
+    "resources.counts": st.just({"gpu": {"n1": 2}}),
+    "resources.licences": st.just({"matlab": 1}),
 }
 RELOADED = (
     DomainConfig("d", "127.0.0.1:1", {"n1": "127.0.0.1:2"}, coupling=COUPLING),
@@ -55,6 +58,15 @@ NOT_COUPLED = ("queue.size", "queue.unit", "symbiosis.parts")
 UNCOUPLED = DomainConfig(
     "d", "127.0.0.1:1", {"n1": "127.0.0.1:2"}, queue=QueueSettings("fcfs")
 )
+
+WITH_CPUS = replace(UNCOUPLED, queue=QueueSettings("fcfs", unit="cpu"))
+
+
+def _base(old: Any, path: str) -> Any:
+    """Returns a configuration in which this key can change."""
+    if path.startswith("resources."):
+        return WITH_CPUS
+    return UNCOUPLED if path in NOT_COUPLED else old
 
 
 @pytest.mark.parametrize("schema", FILES)
@@ -72,7 +84,7 @@ def test_written_file_is_read_back_equal(schema: type, data: st.DataObject) -> N
 @pytest.mark.parametrize(
     ("old", "path"),
     [
-        (UNCOUPLED if each.path in NOT_COUPLED else old, each.path)
+        (_base(old, each.path), each.path)
         for old in RELOADED
         for each in keys_of(type(old))
         if each.path != "engine"

@@ -16,6 +16,7 @@ from cosched.cluster.engines.native.batch_jobs import BatchJobs
 from cosched.cluster.engines.native.changes import OF_CHANGES, Changes
 from cosched.cluster.engines.native.domain_place import place_of
 from cosched.cluster.engines.native.job_mates import JobMates
+from cosched.cluster.engines.native.job_needs import offer_of
 from cosched.cluster.engines.native.node_entries import NodeEntries, NodeEntry, NodeState
 from cosched.cluster.engines.native.prerequisites import Prerequisites
 from cosched.cluster.engines.native.queueing import Queueing
@@ -36,6 +37,7 @@ from cosched.core.cluster.coupling.engine_messages import (
 from cosched.core.cluster.coupling.queue import Command, CoupledQueue, PrepareOn
 from cosched.core.cluster.queue.machine import QueueMachine
 from cosched.core.cluster.queue.nodes import from_numbers
+from cosched.core.cluster.queue.places.cpus import Cpus
 from cosched.core.cluster.queue.queue_commands import (
     ContinueJob,
     DropJobs,
@@ -51,6 +53,7 @@ from cosched.core.cluster.queue.queue_events import (
     JobCancelled,
     JobEnded,
     JobFailedToStart,
+    NodeOffered,
     NodesAdded,
     NodesDrained,
     NodesJoined,
@@ -84,6 +87,7 @@ class Jobs:
         pairs: Pairs | None = None,
     ) -> None:
         self.settings = config.queue
+        self._resources = config.resources
         self.members = members
         self.pairs = pairs
         self.recovered = False
@@ -96,6 +100,8 @@ class Jobs:
             place, config.queue.decides, config.queue.grace_ns
         )
         queue.handle(NodesDrained(self.clock.now_ns(), members.all))
+        for member in members.by_number:
+            self._offer(member, queue)
         coupled = None if pairs is None else CoupledQueue(queue, pairs.coupling)
         self.driver = Driver(coupled or queue, self.clock, self._carry_out, pairs)
         self.strays = Strays(send, self._strays_changed)
@@ -114,7 +120,7 @@ class Jobs:
         self.prerequisites = Prerequisites(store, queue.batches)
         self.entries = Queueing(
             basics,
-            config.queue,
+            config,
             queue,
             self.driver,
             self.shared.limits_of,
@@ -168,7 +174,15 @@ class Jobs:
         """Takes new nodes into the domain; they join later."""
         nodes = from_numbers(member.number for member in members)
         self.driver.handle(NodesAdded(self.clock.now_ns(), nodes))
+        for member in members:
+            self._offer(member, self.driver)
         self.entries.resize()
+
+    def _offer(self, member: NodeEntry, queue: Driver | QueueMachine) -> None:
+        """Reports to the queue what a node has besides CPUs."""
+        if isinstance(self.queue.place, Cpus):
+            offer = offer_of(self._resources, member)
+            queue.handle(NodeOffered(self.clock.now_ns(), offer))
 
     def nodes_removed(self, members: Sequence[NodeEntry]) -> None:
         """Lets the queue do without nodes that have left the domain."""
@@ -184,6 +198,7 @@ class Jobs:
 
     def node_joined(self, member: NodeEntry) -> None:
         """Puts a node into service, once tasks that should not be there are gone."""
+        self._offer(member, self.driver)
         self.entries.node_joined()
         if not self.strays.on(member.name):
             self.driver.handle(NodesJoined(self.clock.now_ns(), member.interval))

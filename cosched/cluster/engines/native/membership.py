@@ -83,6 +83,11 @@ class Membership:
         """Returns the nodes that the domain has after a change of domain.toml. Raises
         CoschedError for a change that a running domain cannot take."""
         addresses = self._members.numbering.addresses
+        if self._members.in_blocks and set(wanted) != set(addresses):
+            raise CoschedError(
+                "nodes: a domain with blocks keeps its nodes; end it, and start it with "
+                "the others"
+            )
         for name, address in wanted.items():
             if addresses.get(name, address) != address:
                 raise CoschedError(

@@ -49,6 +49,7 @@ class NodeEntry:
     secret: bytes = field(default=b"", repr=False)  #: shared with this life of the agent
     slots: int = 0  #: tasks of one job; 0: not known yet
     part_slots: int = 0  #: those of its smallest part; 0: not known, or it is undivided
+    memory_bytes: int = 0  #: all of it; 0: not known
     #: That its agent had when it joined.
     starts: tuple[StartReport, ...] = field(default=())
 
@@ -80,6 +81,7 @@ class NodeEntry:
         self.agent = hello.incarnation
         self.slots = next(iter(hello.totals.values()), 0)
         self.part_slots = hello.part_slots
+        self.memory_bytes = hello.memory_bytes
         self.starts = hello.starts
         self.refused = ""
         self.state = NodeState.DRAINED if self.drained else NodeState.UP
@@ -168,6 +170,11 @@ class NodeEntries:
         """The most tasks of a job on a node, some of which take turns on its CPUs; 0 as
         long as no node has joined."""
         return self.slots * self._config.tasks_per_slot
+
+    @property
+    def in_blocks(self) -> bool:
+        """Whether jobs get aligned blocks of nodes."""
+        return self._config.queue.block > 0
 
     @property
     def divided(self) -> bool:

@@ -14,9 +14,11 @@ from msgspec.structs import replace
 
 from cosched.cluster.coupling.driver import Driver
 from cosched.cluster.engines.native.basics import Basics
+from cosched.cluster.engines.native.job_needs import check_declared, request_of
 from cosched.cluster.engines.native.prerequisites import Prerequisites
 from cosched.cluster.record import Record, State
 from cosched.cluster.submission import MOST
+from cosched.config.domain import DomainConfig
 from cosched.config.queue import CPU, MALLEABLE, RIGID, QueueSettings
 from cosched.core.bounds import UID_MOST
 from cosched.core.cluster.queue.halves.sharing_job import SharingJob, whole_nodes_job
@@ -49,7 +51,7 @@ class Queueing:
     def __init__(
         self,
         basics: Basics,
-        settings: QueueSettings,
+        config: DomainConfig,
         queue: QueueMachine,
         driver: Driver,
         limits_of: Callable[[Record], Limits],
@@ -59,7 +61,8 @@ class Queueing:
         self._members = basics.members
         self._records = basics.records
         self._clock = basics.clock
-        self._settings = settings
+        self._settings = config.queue
+        self._resources = config.resources
         self._queue = queue
         self._driver = driver
         self._limits_of = limits_of
@@ -70,6 +73,19 @@ class Queueing:
     def configure(self, settings: QueueSettings) -> None:
         """Applies changed settings to jobs from now on."""
         self._settings = settings
+
+    def check_needs(self, record: Record, size: int) -> None:
+        """Raises CoschedError for needs besides CPUs that the domain can never meet. size:
+        the number of the job's nodes."""
+        job = record.submission
+        if self._settings.unit == CPU:
+            check_declared(self._resources, job)
+            self._queue.place.check_needs(self._on_cpus(record, size))
+        elif job.features or job.needs:
+            raise CoschedError(
+                "this domain gives jobs whole nodes, without --constraint or --need; its "
+                f'operator writes unit = "{CPU}" into [queue] of domain.toml for them'
+            )
 
     def add(self, record: Record, size: int) -> None:
         """Adds a job to the queue, or keeps it back on its terms. size: the number of its
@@ -124,7 +140,7 @@ class Queueing:
                 wanted = self._job(record, size)
             except CoschedError:
                 continue  # its start fails, and names the reason
-            if _needs(wanted) != _needs(job) and not job.waits_for_mates:
+            if _wants(wanted) != _wants(job) and not job.waits_for_mates:
                 self._driver.handle(JobCancelled(self._clock.now_ns(), job.number))
                 self.add(record, size)
 
@@ -196,6 +212,7 @@ class Queueing:
             nodes=size,
             cpus=cpus,
             shares=job.share and not job.exclusive,
+            needs=request_of(self._resources, job, size),
         )
 
     def _on_halves(self, record: Record, rigid: Job) -> SharingJob:
@@ -283,8 +300,8 @@ def _place_ns(record: Record) -> int:
     return record.submitted_ns if record.let_in_ns is None else record.let_in_ns
 
 
-def _needs(job: Job) -> tuple[int, ...]:
-    """Returns the nodes and halves that a job needs."""
+def _wants(job: Job) -> tuple[int, ...]:
+    """Returns the nodes and halves, or CPUs, that a job wants."""
     if isinstance(job, SharingJob):
         return job.size, job.whole, job.spread
     if isinstance(job, CpuJob):

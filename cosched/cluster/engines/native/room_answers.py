@@ -17,8 +17,10 @@ from cosched.core.cluster.queue.halves.halves import Halves
 from cosched.core.cluster.queue.halves.learner import Learner
 from cosched.core.cluster.queue.halves.sharing_job import SharingJob
 from cosched.core.cluster.queue.machine import QueueMachine
-from cosched.core.cluster.queue.places.cpu_board import CpuBoard
+from cosched.core.cluster.queue.places.block_ledger import BlockLedger
+from cosched.core.cluster.queue.places.cpu_board import CpuBoard, CpuJob
 from cosched.core.cluster.queue.places.cpus import Cpus
+from cosched.core.cluster.queue.places.needs import lacking_now
 from cosched.core.counting import counted
 from cosched.core.errors import CoschedError
 from cosched.core.symbiosis.resources import SHARED
@@ -44,9 +46,11 @@ def rooms_of(queue: QueueMachine, members: NodeEntries) -> Rooms:
     """Returns what is free in a domain now."""
     match queue.place:
         case Cpus() as place:
-            return _FreeCpus(place.board)
+            return _FreeCpus(queue, place.board)
         case Halves() as place:
             return _FreeHalves(queue, place, members)
+        case BlockLedger() as place:
+            return _FreeBlocks(queue, place)
     return _FreeNodes(queue)
 
 
@@ -69,14 +73,38 @@ class _FreeNodes:
         return self._queue.free_for(exclusive=record.submission.exclusive)
 
 
+class _FreeBlocks(_FreeNodes):
+    """Aligned blocks of nodes."""
+
+    def __init__(self, queue: QueueMachine, place: BlockLedger) -> None:
+        super().__init__(queue)
+        self._place = place
+
+    def line(self, record: Record, nodes: int) -> str:
+        free, wanted = super().line(record, nodes), self._place.width(nodes)
+        return f"{free}, in an aligned block of {wanted}"
+
+
 class _FreeCpus:
     """CPUs of nodes."""
 
-    def __init__(self, board: CpuBoard) -> None:
+    def __init__(self, queue: QueueMachine, board: CpuBoard) -> None:
+        self._queue = queue
         self._board = board
 
     def line(self, record: Record, nodes: int) -> str:
-        job = record.submission
+        lacking = self._lacking(record)
+        cpus = self._cpus(record.submission, nodes)
+        return f"{lacking}; {cpus}" if lacking else cpus
+
+    def _lacking(self, record: Record) -> str:
+        """Returns what a job lacks besides CPUs; empty if it lacks nothing."""
+        entry = self._queue.jobs.get(record.number)
+        if entry is None or not isinstance(entry.job, CpuJob) or entry.job.needs is None:
+            return ""
+        return lacking_now(self._board.matcher, entry.job.needs, set(self._board.nodes()))
+
+    def _cpus(self, job: Submission, nodes: int) -> str:
         if job.exclusive:
             return f"{counted(self._board.empty, 'node')} free, needs {nodes}"
         each = f" on {nodes} nodes" if nodes > 1 else ""

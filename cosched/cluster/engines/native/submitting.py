@@ -28,6 +28,7 @@ class Submitting:
         with its number. Raises CoschedError if the domain can never run it, or cannot at
         once if it must start at once."""
         counts = self._jobs.members.counts(record.submission)
+        self._jobs.entries.check_needs(record, len(counts))
         self._jobs.members.half_counts(record.submission)  # whether its tasks fit
         if record.submission.malleable and self._jobs.settings.size == RIGID:
             raise CoschedError(

@@ -184,6 +184,7 @@ class QueueMachine:
         if job.walltime_ns < 1:
             raise CoschedError(f"job {job.number} has no walltime")
         self.place.check(job)
+        self.place.check_needs(job)
         if job.waits_for_mates and self.place.runs_alone(job):
             raise CoschedError(
                 f"job {job.number}: an exclusive job cannot wait for jobs of other "

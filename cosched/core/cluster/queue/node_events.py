@@ -10,6 +10,7 @@ from cosched.core.cluster.queue.places.place import Place
 from cosched.core.cluster.queue.queue_events import (
     CpusCounted,
     HalvesLimited,
+    NodeOffered,
     NodesAdded,
     NodesDrained,
     NodesJoined,
@@ -27,6 +28,7 @@ CHANGES: Mapping[type, Applied] = MappingProxyType(
         NodesRemoved: lambda place, event: place.remove(event.nodes),
         NodesDrained: lambda place, event: place.withdraw(event.nodes),
         NodesJoined: lambda place, event: place.admit(event.nodes),
+        NodeOffered: lambda place, event: place.offer(event.offer),
         CpusCounted: lambda place, event: place.resize(event.cpus),
         HalvesLimited: lambda place, event: place.limit(event.share_up_to),
     }

@@ -16,6 +16,7 @@ from msgspec import Struct
 from cosched.core.cluster.queue.batches import Terms
 from cosched.core.cluster.queue.job import Job, JobId
 from cosched.core.cluster.queue.nodes import Intervals
+from cosched.core.cluster.queue.places.matching import NodeOffer
 from cosched.core.cluster.queue.policies import Policy
 from cosched.core.cluster.queue.rules import PassRules
 from cosched.core.cluster.queue.sizes.suspension import Suspended
@@ -130,6 +131,13 @@ class NodesJoined(Struct, frozen=True):
 
     now_ns: int  #: ns, the queue's clock
     nodes: Intervals  #: by number
+
+
+class NodeOffered(Struct, frozen=True):
+    """A node has these features and counts from now on (``places.matching``)."""
+
+    now_ns: int  #: ns, the queue's clock
+    offer: NodeOffer[int]  #: all that it has besides CPUs
 
 
 class CpusCounted(Struct, frozen=True):
@@ -287,7 +295,13 @@ AboutJob = (
     | ReservedJobReleased
 )
 AboutNodes = (
-    NodesAdded | NodesRemoved | NodesLost | NodesDrained | NodesJoined | CpusCounted
+    NodesAdded
+    | NodesRemoved
+    | NodesLost
+    | NodesDrained
+    | NodesJoined
+    | NodeOffered
+    | CpusCounted
 )
 AboutSizes = ResizeDone | ResizeRefused | ResizeLate | Sensed | BoundsChanged | SizeWanted
 AboutSuspensions = JobSuspended | SuspendRefused | JobContinued

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.experiments.startup.matching import Matcher, NodeOffer, Request, first_of
+from benchmarks.experiments.startup.workers import blocks_of, first_of
+from cosched.core.cluster.queue.places.matching import Matcher, NodeOffer, Request
 from cosched.core.cluster.startup import tables
 from cosched.core.cluster.startup.assignment import Inventory, Units
 from cosched.core.cluster.startup.object_relay import (
@@ -324,7 +325,7 @@ def test_a_counted_job_always_gets_its_units(steps, dom):
             del running[ended]
         request = Request(wanted, tasks, (("cores", 1), ("ports", 2)), exclusive=exclusive)
         selected = matcher.select(request)
-        matches = (block.match() for block in matcher.blocks(request, 2))
+        matches = (block.match() for block in blocks_of(matcher, request, 2))
         assert first_of(matches, wanted) == selected
         if selected is None:
             continue
@@ -375,48 +376,6 @@ def check(nodes, matcher, running, dom):
         for what in ("cores", "ports"):
             taken = sum(count for (which, _), count in used.items() if which == what)
             assert free[what] == inventory.totals[what] - taken >= 0
-
-
-def test_infeasible_is_not_the_same_as_busy():
-    matcher = Matcher()
-    matcher.join(NodeOffer("a", {"cores": 4}, frozenset({"ib"})))
-    matcher.join(NodeOffer("b", {"cores": 2}))
-    wide, four = Request(2, 3), Request(1, 4)
-    assert not matcher.feasible(wide)
-    assert matcher.feasible(four)
-    matcher.take(1, ("a",), four)
-    assert matcher.feasible(four)
-    assert matcher.select(four) is None
-    assert matcher.select(Request(1, 1, labels=frozenset({"ib"}))) is None
-    matcher.release(1)
-    matcher.drain("a")
-    assert matcher.select(four) is None
-    matcher.drain("a", drained=False)
-    assert matcher.select(four) == ("a",)
-    matcher.leave("a")
-    assert not matcher.feasible(four)
-
-
-@pytest.mark.parametrize(
-    ("act", "says"),
-    [
-        (lambda m: m.join(NodeOffer("a", {})), "node a: is in the domain already"),
-        (lambda m: m.leave("z"), "node z: is not in the domain"),
-        (lambda m: m.leave("a"), "node a: jobs still have a part of it"),
-        (lambda m: m.release(9), "job 9: has no nodes"),
-        (lambda m: m.take(1, ("a",), Request(1, 1)), "job 1: has nodes already"),
-        (lambda m: m.take(2, ("a",), Request(1, 2)), "job 2: node a has no room"),
-        (lambda _: Request(0, 1), "both must be 1 or more"),
-    ],
-)
-def test_wrong_use_is_named_in_one_line(act, says):
-    matcher = Matcher()
-    matcher.join(NodeOffer("a", {"cores": 2}))
-    matcher.take(1, ("a",), Request(1, 1))
-    with pytest.raises(CoschedError) as caught:
-        act(matcher)
-    assert says in str(caught.value)
-    assert "\n" not in str(caught.value)
 
 
 class _First:

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.experiments.startup.managers import CentralManager, PartitionedManager
-from benchmarks.experiments.startup.matching import NodeOffer, Request
 from benchmarks.experiments.startup.placement import (
     ENTRY,
     Placement,
@@ -18,6 +17,7 @@ from benchmarks.experiments.startup.placement import (
     node_table,
 )
 from cosched.core.cluster.queue.nodes import count, from_numbers
+from cosched.core.cluster.queue.places.matching import NodeOffer, Request
 from cosched.core.cluster.startup.assignment import Inventory, Units
 from cosched.core.cluster.startup.jobobject import (
     COUNT_BYTES,

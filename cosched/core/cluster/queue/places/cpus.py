@@ -7,6 +7,9 @@ then it takes turns with others that share.
 All nodes count with the same number of CPUs, that of the smallest one. It is known once a
 node has joined.
 
+A matcher first finds the nodes with all else that a job needs, by features and counts
+(``matching``).
+
 Limits: as ``on_board``. No conservative backfill.
 """
 
@@ -15,8 +18,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from cosched.core.cluster.queue.job import Job, JobId
-from cosched.core.cluster.queue.nodes import Intervals, from_numbers, numbers
+from cosched.core.cluster.queue.nodes import Intervals, count, from_numbers, numbers
 from cosched.core.cluster.queue.places.cpu_board import CpuBoard, CpuJob
+from cosched.core.cluster.queue.places.matching import (
+    NO_COUNTS,
+    Counts,
+    Matcher,
+    NodeOffer,
+)
+from cosched.core.cluster.queue.places.needs import shortage
 from cosched.core.cluster.queue.places.on_board import OnBoard
 from cosched.core.cluster.queue.places.place import OVERRUN_NS, Freed, Spot
 from cosched.core.errors import CoschedError
@@ -30,11 +40,15 @@ class Cpus(OnBoard[CpuBoard]):
     """The CPUs of these nodes. A spot is a tuple of nodes.
 
     cpus: those of each node; 0: not known yet. jobs: how many jobs may share a CPU.
+    in_domain: counts of the whole domain, such as licences.
     """
 
-    def __init__(self, nodes: Intervals, cpus: int, jobs: int = 1) -> None:
-        super().__init__(CpuBoard(cpus, jobs), nodes, OVERRUN_NS)
+    def __init__(
+        self, nodes: Intervals, cpus: int, jobs: int = 1, in_domain: Counts = NO_COUNTS
+    ) -> None:
+        super().__init__(CpuBoard(cpus, jobs, Matcher(dict(in_domain))), nodes, OVERRUN_NS)
         self._since_ns: dict[JobId, int] = {}  # when each job began
+        self._matches = False  # whether a job has needed more than CPUs
 
     @property
     def total(self) -> int:  # type: ignore[override]
@@ -62,16 +76,30 @@ class Cpus(OnBoard[CpuBoard]):
         if job.cpus < 1:
             raise CoschedError(f"job {job.number} wants {job.cpus} CPUs of a node")
 
+    def check_needs(self, job: Job) -> None:
+        assert isinstance(job, CpuJob)
+        self._matches = self._matches or job.needs is not None
+        if job.needs is None or self._most_nodes > count(self._nodes):
+            return  # nodes that come later may have it
+        problem = shortage(self.board.matcher, job.needs, numbers(self._nodes))
+        if problem:
+            raise CoschedError(f"infeasible: {problem}")
+
+    @property
+    def takes_all(self) -> bool:
+        # The nodes in service may lack what a job needs.
+        return super().takes_all and not self._matches
+
     def fits_alone(self, job: Job) -> bool:
         assert isinstance(job, CpuJob)
-        return job.nodes <= self.board.in_service
+        return job.nodes <= self.board.capable(job)
 
     # --- spots ----------------------------------------------------------------------------
 
     def _fit(self, job: Job, board: CpuBoard) -> Spot | None:
         assert isinstance(job, CpuJob)
         wanted = board.wanted(job)
-        able = [node for node in board.nodes() if board.takes(job, node)]
+        able = board.able(job)
         if len(able) < job.nodes:
             return None
         # Idle CPUs before shared ones; of these the nodes where the fewest are idle.
@@ -117,6 +145,13 @@ class Cpus(OnBoard[CpuBoard]):
         return sorted(sharing - {number}) if number in sharing else []
 
     # --- nodes ----------------------------------------------------------------------------
+
+    def offer(self, offer: NodeOffer[int]) -> None:
+        if offer.name in self.board.matcher:
+            self.board.matcher.change(offer)
+        else:
+            self.board.matcher.join(offer)
+        self.moved += 1
 
     def resize(self, cpus: int) -> None:
         """Lets each node have this number of CPUs."""

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 from cosched.core.cluster.queue.job import Job, JobId
 from cosched.core.cluster.queue.nodes import Intervals
+from cosched.core.cluster.queue.places.matching import NodeOffer
 from cosched.core.errors import CoschedError
 from cosched.core.symbiosis.pairs import Pair
 from cosched.core.units import NS_PER_S
@@ -66,6 +67,10 @@ class Place(ABC):
     @abstractmethod
     def check(self, job: Job) -> None:
         """Raises CoschedError for a job that has no spot even if no other job runs."""
+
+    def check_needs(self, job: Job) -> None:  # noqa: B027  (nodes may have CPUs alone)
+        """Raises CoschedError for a job that needs more besides CPUs than there is. A job
+        that runs keeps what it has."""
 
     def runs_alone(self, job: Job) -> bool:
         """Returns whether a job needs nodes that other jobs could otherwise share."""
@@ -191,6 +196,10 @@ class Place(ABC):
     def admit(self, nodes: Intervals) -> None:
         """Puts nodes into service: new ones, or such as were withdrawn."""
         raise CoschedError("such nodes stay in service")
+
+    def offer(self, offer: NodeOffer[int]) -> None:
+        """Takes what a node has besides CPUs, for the first time or again."""
+        raise CoschedError("such nodes have nothing that jobs need besides CPUs")
 
     def resize(self, cpus: int) -> None:
         """Lets each node have this number of CPUs for jobs."""
