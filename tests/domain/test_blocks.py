@@ -13,7 +13,7 @@ STAY = ("sleep", "100")
 @pytest.fixture
 def user(make_rig):
     queue = QueueSettings(block=1, grace_ns=NS_PER_S)
-    rig = make_rig(4, slots=1, queue=queue, life=PATIENT, forks=True)
+    rig = make_rig(4, slots=1, queue=queue, life=PATIENT)
     rig.start()
     rig.until_up()
     return User(rig)
@@ -22,7 +22,7 @@ def user(make_rig):
 def nodes_of(user, number):
     user.rig.until_state(number, "running")
     with user.rig.client() as client:
-        return client.job(number)["nodes"]
+        return client.job(number)["hosts"]
 
 
 def test_a_job_waits_for_a_block_though_enough_nodes_are_free(user):

@@ -29,7 +29,7 @@ def user(make_rig):
 def nodes_of(user, number):
     user.rig.until_state(number, "running")
     with user.rig.client() as client:
-        return client.job(number)["nodes"]
+        return client.job(number)["hosts"]
 
 
 def test_a_job_runs_where_its_needs_are_met(user):
