@@ -50,6 +50,7 @@ from cosched.rundir.directories import daemons_are_up
 _SETTINGS = {
     "jobs_per_node": "queue.jobs_per_node",
     "unit": "queue.unit",
+    "block": "queue.block",
     "policy": "queue.policy",
     "size": "queue.size",
     "parts": "symbiosis.parts",
@@ -72,6 +73,7 @@ class Up(Command):
       cosched cluster up
       cosched cluster up --lab --jobs-per-node 3
       cosched cluster up --lab --parts 2
+      cosched cluster up --hosts n1,n2,n3,n4 --block 2
       cosched cluster up --hosts n1,n2 --size malleable
       cosched cluster up --nodes 1-8 --idle 5m
     """
@@ -96,6 +98,11 @@ class Up(Command):
             type=click.Choice(UNITS),
             help="What a job has: whole nodes, or CPUs of them, so that small jobs run side"
             " by side. Then --jobs-per-node jobs that --share may have a CPU.",
+        ),
+        block=option(
+            type=click.IntRange(0),
+            help="Give each job an aligned block of this number of nodes, or of 2, 4, ..."
+            " times as many; 0: any nodes.",
         ),
         policy=option("--queue", type=click.Choice(list(POLICIES))),
         size=option(
