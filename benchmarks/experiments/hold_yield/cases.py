@@ -146,7 +146,8 @@ def analysis_workload(case: Case, compute: Workload) -> Workload:
 def pairs_of(case: Case, logs: Sequence[Workload]) -> list[Mates]:
     """The pairs of a case."""
     if case.sweep == "share":
-        return by_share(logs, case.x)
+        every = round(1 / case.x)  # 0.33 stands for a third
+        return by_share(logs, 1 / every)
     near = by_vicinity(logs)
     most = round(MOST_PAIRED * len(logs[0]))
     if len(near) <= most:

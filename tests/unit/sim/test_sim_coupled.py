@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -43,6 +44,13 @@ def test_vicinity():
 def test_share():
     logs = [log(*range(10)), log(*range(7))]
     assert by_share(logs, 0.33) == [{0: 0, 1: 0}, {0: 3, 1: 3}, {0: 6, 1: 6}]
+    logs = [log(*range(1000)), log(*range(1000))]
+    for share in (0.025, 0.1, 0.33, 0.4, 0.5, 0.7, 0.99, 1.0):
+        places = [mates[0] for mates in by_share(logs, share)]
+        assert len(places) == pytest.approx(1000 * share, abs=1)
+        steps = {later - earlier for earlier, later in pairwise(places)}
+        assert max(steps) - min(steps) <= 1
+        assert min(steps) >= 1
     for share in (0.0, 1.5):
         with pytest.raises(CoschedError, match="a share of"):
             by_share(logs, share)
