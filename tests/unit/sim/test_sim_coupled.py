@@ -83,6 +83,17 @@ def test_mate_keeps_its_nodes_while_the_other_domain_looks_for_free_ones(search_
     assert counts["held_node_ns"] == 2 * counts["yields"] * search_s * NS_PER_S
 
 
+@pytest.mark.parametrize(("unit", "held"), [(None, 1), (2, 2), (4, 4)])
+def test_held_blocks_count_with_all_their_nodes(unit, held):
+    # a's job of one node holds a block of the machine until its mate has nodes.
+    logs = [seconds([(0, 10, 1, 10)]), seconds([(0, 100, 4, 100), (0, 10, 1, 10)])]
+    settings = [CouplingSettings(scheme=Scheme.HOLD)] * 2
+    how = Coupling(policy="fcfs", units={} if unit is None else {"a": unit})
+    result = simulate(logs, "ab", [{0: 0, 1: 1}], settings, how)
+    assert result.together == 1
+    assert result.domains["a"]["lost_node_h"] == pytest.approx(held * 100 / 3600)
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("couple")
