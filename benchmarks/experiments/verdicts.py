@@ -6,7 +6,7 @@ within x%       all our runs show the effect, and are so near the paper's value 
 holds           the paper gives a bound or an order, and all our runs or cases keep it
 direction only  the effect is on the paper's side of no effect, but has another size
 no              the value is another one and no effect is certain; the bound or order fails
-undecided       our runs differ too much, or there is one run only
+undecided       our runs differ too much, or there is one run only, which decides nothing
 
 A judge is data, so that it is stored beside the figure, and each verdict can be made from
 the file again.
@@ -53,12 +53,12 @@ class Measured(msgspec.Struct, frozen=True, tag="measured"):
 
     def less_than(self, other: Measured) -> bool | None:
         """Returns whether all runs are below all of the other's; None if the runs overlap,
-        or if single runs contradict."""
+        or if one of the two is a single run."""
+        if not (self.repeated and other.repeated):
+            return None
         if self.high < other.low:
             return True
-        if self.low > other.high and self.repeated and other.repeated:
-            return False
-        return None
+        return False if self.low > other.high else None
 
 
 class Points(msgspec.Struct, frozen=True, tag="points"):
@@ -101,7 +101,7 @@ def points(values: Iterable[float], *, repeated: bool = True) -> Points:
 
 
 def cases(outcomes: Iterable[bool | None]) -> Cases:
-    """Counts outcomes. None: a case that the runs leave open."""
+    """Counts outcomes. None: a case that the runs leave open, or that has one run."""
     found = list(outcomes)
     return Cases(found.count(True), found.count(False), found.count(None))
 
@@ -121,7 +121,7 @@ class Near(msgspec.Struct, frozen=True, tag="near"):
     def verdict(self, ours: Measured) -> str:
         """Returns the verdict on one figure: near the paper's only with its effect."""
         most = self.low if self.high is None else self.high
-        side = HOLDS if self.no_effect is None else self._side(most).verdict(ours)
+        side = HOLDS if self.no_effect is None else self._side(ours, self.no_effect, most)
         near = _near(ours, self.low, most)
         if side == NO:
             return NO
@@ -131,14 +131,20 @@ class Near(msgspec.Struct, frozen=True, tag="near"):
             return DIRECTION
         far = 1 + BOUNDS[-1] / 100
         outside = ours.low > most * far or ours.high < self.low / far
-        return _refuted(ours) if outside else UNDECIDED
+        return NO if outside else UNDECIDED
 
-    def _side(self, most: float) -> Above | Below:
-        """Returns the judge of the effect alone, on the paper's side."""
-        assert self.no_effect is not None
-        if most > self.no_effect:
-            return Above(self.no_effect, EQUAL_WITHIN)
-        return Below(self.no_effect, EQUAL_WITHIN)
+    def _side(self, ours: Measured, no_effect: float, most: float) -> str:
+        """Returns the verdict on the effect alone, on the paper's side. Beside 0, figures
+        are equal by their difference as a share of the paper's effect."""
+        nearest = self.low if abs(self.low) < abs(most) else most
+        slack = EQUAL_WITHIN * (abs(no_effect) or abs(nearest))
+        if most > no_effect:
+            if ours.high <= no_effect + slack:
+                return NO
+            return HOLDS if ours.low > no_effect else UNDECIDED
+        if ours.low >= no_effect - slack:
+            return NO
+        return HOLDS if ours.high < no_effect else UNDECIDED
 
 
 class Below(msgspec.Struct, frozen=True, tag="below"):
@@ -151,7 +157,7 @@ class Below(msgspec.Struct, frozen=True, tag="below"):
     def verdict(self, ours: Measured) -> str:
         """Returns the verdict on one figure."""
         if ours.low >= self.bound - abs(self.bound) * self.slack:
-            return _refuted(ours)
+            return NO
         return HOLDS if ours.high < self.bound else UNDECIDED
 
 
@@ -165,7 +171,7 @@ class Above(msgspec.Struct, frozen=True, tag="above"):
     def verdict(self, ours: Measured) -> str:
         """Returns the verdict on one figure."""
         if ours.high <= self.bound + abs(self.bound) * self.slack:
-            return _refuted(ours)
+            return NO
         return HOLDS if ours.low > self.bound else UNDECIDED
 
 
@@ -177,9 +183,9 @@ class Order(msgspec.Struct, frozen=True, tag="order"):
     def verdict(self, ours: Cases) -> str:
         """Returns the verdict on the counted cases."""
         failed = max(0, ours.failed - self.but)
-        if not failed and not ours.close:
-            return HOLDS
         total = ours.held + ours.failed + ours.close
+        if total and not failed and not ours.close:
+            return HOLDS
         return NO if failed > FEW * total else UNDECIDED
 
 
@@ -192,10 +198,16 @@ def judge(by: Judge, ours: Finding) -> str:
         if isinstance(ours, Cases):
             return by.verdict(ours)
     elif isinstance(ours, Measured):
-        return by.verdict(ours)
+        return _of_runs(by, ours)
     elif isinstance(ours, Points):
-        return _worst([by.verdict(one) for one in ours.each])
+        return _worst([_of_runs(by, one) for one in ours.each])
     raise ValueError(f"{by} cannot judge {ours}")
+
+
+def _of_runs(by: Near | Below | Above, ours: Measured) -> str:
+    """Returns the verdict on one figure. A single run decides nothing: another one may have
+    another value."""
+    return by.verdict(ours) if ours.repeated else UNDECIDED
 
 
 def _worst(verdicts: Sequence[str]) -> str:
@@ -221,8 +233,3 @@ def _near(ours: Measured, low: float, high: float) -> str | None:
 def _off(value: float, low: float, high: float) -> float:
     """Returns by which share a value is outside a range."""
     return max(0.0, value / high - 1, low / value - 1 if value > 0 else inf)
-
-
-def _refuted(ours: Measured) -> str:
-    """A single run refutes nothing."""
-    return NO if ours.repeated else UNDECIDED

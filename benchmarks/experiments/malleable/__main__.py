@@ -107,6 +107,8 @@ def parse(words: Sequence[str] | None) -> argparse.Namespace:
     logs = "-shares" if options.shares else "-logs"
     kind = logs if options.log else "-given" if options.given else ""
     kind = "-predictions" if options.predictions else kind
+    # A part with a name of its own repeats the claims in another setting.
+    options.again = options.part is not None or options.given
     options.part = options.part or f"malleable{kind}"
     return options
 
@@ -180,7 +182,7 @@ def stored(options: argparse.Namespace, claims: Sequence[Claim]) -> Stored:
         command="scripts/dev bench malleable",
         claims=tuple(claims),
         setting="" if options.log else setting_of(options),
-        again=bool(chosen_for(options)) or options.given,
+        again=options.again,
     )
 
 

@@ -17,11 +17,12 @@ class Findings:
 
     def __init__(self, measured: Figures) -> None:
         self.measured = measured
-        self._repeated = all(figures["streams"] > 1 for figures in measured.values())
+        #: Whether each figure is a mean over several streams.
+        self.repeated = all(figures["streams"] > 1 for figures in measured.values())
 
     def each(self, ratios: Iterable[float]) -> Points:
         """Returns a figure at several points."""
-        return points(ratios, repeated=self._repeated)
+        return points(ratios, repeated=self.repeated)
 
     def ratios(
         self,
@@ -38,11 +39,11 @@ class Findings:
     def count(
         self, source: str, what: str, paper: str, checks: Iterable[bool], why: str = ""
     ) -> Claim:
-        """Returns a claim about an order in several cases."""
-        refuted = False if self._repeated else None
-        outcomes = (True if holds else refuted for holds in checks)
+        """Returns a claim about an order in several cases. Single streams leave it open."""
+        found = list(checks)
+        outcomes = (holds if self.repeated else None for holds in found)
         claim = counted(source, what, paper, outcomes, why=why)
-        return msgspec.structs.replace(claim, ours=claim.ours.partition(";")[0])
+        return msgspec.structs.replace(claim, ours=f"{found.count(True)} of {len(found)}")
 
     def at(
         self, column: str, policy: str, degree: int | None, percent: int,

@@ -49,8 +49,8 @@ NAMES_3 = {
 
 
 def average(measured: Measured, policy: str, execution: str, column: str) -> float:
-    """Over all M and all minima, as in the paper; without cases in which no job was
-    harvested, for the harvests of those that were."""
+    """Over all M and all minima, as in the paper. Cases without requests have no rate of
+    success, and those in which no job was harvested no harvests of such jobs."""
     found = [
         measured[system(policy, degree, percent, execution)]
         for degree in DEGREES
@@ -62,6 +62,8 @@ def average(measured: Measured, policy: str, execution: str, column: str) -> flo
             for figures in found
             if figures["harvested"]
         )
+    if column == "success":
+        found = [figures for figures in found if figures["requests"]] or found
     return statistics.fmean(figures[column] for figures in found)
 
 

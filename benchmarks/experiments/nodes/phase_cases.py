@@ -26,6 +26,7 @@ PATIENCE = 2
 #: Efficiencies at which nodes count as together, and as apart.
 TOGETHER, APART = 0.8, 0.25
 HOUR_NS = 3600 * NS_PER_S
+KERNEL_WORK_NS = 2 * NS_PER_S
 GMETS_NS = tuple(ms * NS_PER_MS for ms in (500, 1000, 2000, 2500, 3500))
 
 
@@ -197,16 +198,20 @@ def carry_out(case: Case, _progress: Progress = no_progress) -> Ended:
     )
 
 
-def kernel_efficiency() -> float:
-    """Returns the efficiency of the kernel alone at 8 nodes: it does not depend on slices,
-    so a tenth of the work is enough."""
-    case = Case("nodes", 1, 6 * NS_PER_S)
+def kernel_efficiencies(seeds: int) -> list[float]:
+    """Returns the efficiencies of the kernel alone at 8 nodes, one a seed: it does not
+    depend on slices, so little work is enough."""
+    case = Case("nodes", 1, KERNEL_WORK_NS)
     cluster = Cluster(case.nodes, message_ns=case.message_ns)
     programs = tuple(
         Program(f"job{number}", Pattern.BULK, case.grain_ns, case.work_ns)
         for number in range(JOBS)
     )
-    return carry_out_nodes(NodesRun("kernel", programs, cluster, Settings(), 1)).efficiency
+    runs = (
+        NodesRun("kernel", programs, cluster, Settings(), seed)
+        for seed in range(1, seeds + 1)
+    )
+    return [carry_out_nodes(run).efficiency for run in runs]
 
 
 def by_place(ended: Sequence[Ended], sweep: str) -> dict[tuple[str, ...], list[float]]:

@@ -41,7 +41,7 @@ from benchmarks.experiments.nodes.phase_cases import (
     by_place,
     carry_out,
     cases_of,
-    kernel_efficiency,
+    kernel_efficiencies,
 )
 from benchmarks.experiments.nodes.phase_claims import claims_of
 from benchmarks.experiments.section import rewrite
@@ -170,7 +170,7 @@ def main(words: Sequence[str] | None = None) -> None:
         if options.docs is not None:
             seeds = min(map(len, by_place(ended, "nodes").values()), default=0)
             whole = {"nodes", "slice"} <= set(options.sweeps) and seeds >= FEWEST_SEEDS
-            claims = claims_of(ended, kernel_efficiency()) if whole else []
+            claims = claims_of(ended, kernel_efficiencies(seeds)) if whole else []
             shown = claims_table(claims) if whole else []
             rewrite(options.docs, PART, "\n".join([*shown, "", tables(ended)]))
             if whole:

@@ -14,7 +14,8 @@ workers: seconds until workers have chosen the nodes of a job of 32 tasks a node
 memory: bytes that are allocated then, less those before the request; and the growth of the
 process.
 
-Nothing is scheduled before. The managers are real, the nodes are made up.
+Nothing is scheduled before. The managers are those of ``managers``, which no live domain
+runs; the nodes are made up.
 """
 
 from __future__ import annotations

@@ -100,9 +100,9 @@ def _memory(documents: Documents) -> list[Claim]:
     linear = small and _exponent(small, "old", 128, 32)
     projected = None
     if small and large:
-        grown = over_cases(values(large, "old", 64).values())
-        projected = grown.over(over_cases(values(small, "old", 64).values()))
-        projected = _each(projected, lambda value: value / (LARGEST / LARGER))
+        most, fewer = measured(large, "old", 64), measured(small, "old", 64)
+        if most is not None and fewer is not None:
+            projected = _each(most.over(fewer), lambda value: value / (LARGEST / LARGER))
     flat = small and growth(small, "new", 128, 1)
     return [
         _one(

@@ -95,7 +95,8 @@ def all_series(found: Document) -> list[str]:
 
 def measured(found: Document, series: str, x: int) -> Measured | None:
     """Returns the extent of a point over its cases."""
-    return extent(values(found, series, x))
+    cases = values(found, series, x)
+    return extent(cases) if found.get("emulated") else _of_runs(cases)
 
 
 def extent(cases: Mapping[str, float]) -> Measured | None:
@@ -119,11 +120,16 @@ def growth(found: Document, series: str, x: int, from_x: int) -> Measured | None
 def _over(
     found: Document, top: Mapping[str, float], bottom: Mapping[str, float]
 ) -> Measured | None:
-    if not top or not bottom:
-        return None
     if found.get("emulated"):
         return extent({case: top[case] / bottom[case] for case in top if case in bottom})
-    return over_cases(top.values()).over(over_cases(bottom.values()))
+    one, other = _of_runs(top), _of_runs(bottom)
+    return None if one is None or other is None else one.over(other)
+
+
+def _of_runs(runs: Mapping[str, float]) -> Measured | None:
+    """Returns the median and the ends of a measured point's runs; None without any. A
+    single one decides nothing."""
+    return over_cases(runs.values(), repeated=len(runs) > 1) if runs else None
 
 
 def text(found: Document) -> str:

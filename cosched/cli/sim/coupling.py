@@ -14,6 +14,7 @@ from cosched.cli.options import json_file_option, parallel_option
 from cosched.cli.sim.options import (
     command_line,
     logs_argument,
+    read_again,
     save_option,
     simulate,
     strict_option,
@@ -142,7 +143,10 @@ class Couple(Command):
             raise click.UsageError("Only one log: name the logs of two machines or more.")
 
     def run(self) -> None:
-        traces = self.traces
+        with read_again(self.traces) as traces:
+            self._run(tuple(traces))
+
+    def _run(self, traces: tuple[Path, ...]) -> None:
         names = unique_names(traces)
         when_down, hold_ns = self.when_down
         settings = replace(self.settings, when_down=when_down, down_hold_ns=hold_ns)
@@ -174,7 +178,7 @@ class Couple(Command):
             self.at_a_time,
             self.json_file,
             render,
-            traces=[str(trace) for trace in traces],
+            traces=[str(trace) for trace in self.traces],
         )
 
 

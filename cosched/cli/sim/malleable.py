@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from itertools import groupby
 from pathlib import Path
@@ -17,6 +17,7 @@ from cosched.cli.options import json_file_option, parallel_option
 from cosched.cli.sim.options import (
     carry_out_runs,
     machine_option,
+    read_again,
     seed_option,
     strict_option,
     write_results,
@@ -243,6 +244,11 @@ class Malleable(Command):
                 raise click.UsageError(f"--load: {source.name} is not a model of a log.")
 
     def run(self) -> None:
+        with read_again(map(Path, self.sources)) as files:
+            named = zip(self.sources, files, strict=True)
+            self._run([name if file == Path(name) else str(file) for name, file in named])
+
+    def _run(self, names: Sequence[str]) -> None:
         check_writable(self.json_file)
         cases = cases_of(
             self.policies, self.degrees, self.percents, self.shares, self.predict
@@ -261,7 +267,7 @@ class Malleable(Command):
                 ),
                 self.traces,
             )
-            for name in dict.fromkeys(self.sources)
+            for name in dict.fromkeys(names)
         ]
         runs = [run for group in groups for run in group]
         if self.traces > 1 and len(runs) == len(groups):

@@ -4,8 +4,11 @@ report."""
 from __future__ import annotations
 
 import shlex
+import shutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -15,6 +18,7 @@ from cosched.cli.declared import argument, option
 from cosched.cli.files import check_writable, write_outcome
 from cosched.cli.options import PATH
 from cosched.cli.printing import display_stream
+from cosched.core.errors import CoschedError
 from cosched.sim.parallel import Outcome, OutcomeT, RunT, Work, carry_out_all
 from cosched.sim.progress import open_progress
 from cosched.version import VERSION
@@ -38,6 +42,27 @@ def logs_argument(metavar: str) -> Any:
 def log_argument() -> Any:
     """One log."""
     return argument(type=PATH, metavar="TRACE.swf")
+
+
+@contextmanager
+def read_again(logs: Iterable[Path]) -> Iterator[list[Path]]:
+    """Yields the logs as files that several runs can read. A pipe can be read once, so its
+    content is copied. Raises CoschedError if it cannot be."""
+    with tempfile.TemporaryDirectory(prefix="cosched-logs-") as folder:
+        yield [_copied(log, Path(folder, str(place))) for place, log in enumerate(logs)]
+
+
+def _copied(log: Path, folder: Path) -> Path:
+    if log.is_file() or log.is_dir() or not log.exists():
+        return log  # its reader reports what is wrong
+    folder.mkdir()
+    copy = folder / log.name
+    try:
+        with log.open("rb") as pipe, copy.open("wb") as file:
+            shutil.copyfileobj(pipe, file)
+    except OSError as error:
+        raise CoschedError(f"{log}: cannot be copied ({error.strerror})") from error
+    return copy
 
 
 def machine_option(

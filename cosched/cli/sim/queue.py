@@ -14,6 +14,7 @@ from cosched.cli.sim.options import (
     command_line,
     logs_argument,
     machine_option,
+    read_again,
     save_option,
     simulate,
     strict_option,
@@ -86,6 +87,10 @@ class Queue(Command):
             )
 
     def run(self) -> None:
+        with read_again(self.traces) as traces:
+            self._run(traces)
+
+    def _run(self, traces: Sequence[Path]) -> None:
         words = command_line()
         runs = [
             Run(
@@ -99,7 +104,7 @@ class Queue(Command):
                 save_in=self.save_in,
                 command=words,
             )
-            for trace in self.traces
+            for trace in traces
             for policy in self.policies
             for estimates in self.estimates
         ]

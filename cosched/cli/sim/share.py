@@ -13,6 +13,7 @@ from cosched.cli.options import json_file_option, parallel_option
 from cosched.cli.sim.options import (
     logs_argument,
     machine_option,
+    read_again,
     simulate,
     strict_option,
 )
@@ -89,6 +90,10 @@ class Share(Command):
     json_file: Path | None = json_file_option()
 
     def run(self) -> None:
+        with read_again(self.traces) as traces:
+            self._run(traces)
+
+    def _run(self, traces: Sequence[Path]) -> None:
         short_ns = _short_ns(self)
         runs = [
             Run(
@@ -98,7 +103,7 @@ class Share(Command):
                 self.first,
                 self.strict,
             )
-            for trace in self.traces
+            for trace in traces
             for some in ((), short_ns)
         ]
         simulate(carry_out, runs, self.at_a_time, self.json_file, render)

@@ -12,6 +12,7 @@ from cosched.cli.options import json_file_option
 from cosched.cli.sim.options import (
     log_argument,
     machine_option,
+    read_again,
     repeat_option,
     save_option,
     seed_option,
@@ -76,6 +77,10 @@ class Log(Command):
     json_file: Path | None = json_file_option()
 
     def run(self) -> None:
+        with read_again([self.trace]) as (trace,):
+            self._run(trace)
+
+    def _run(self, trace: Path) -> None:
         model = read_model(self.model)
         runs = [
             SharingRun(
@@ -85,7 +90,7 @@ class Log(Command):
                 order=self.order,
                 queue_limit=sys.maxsize,
                 placements=tuple(dict.fromkeys((BASE, *self.placements))),
-                trace=self.trace,
+                trace=trace,
                 strict=self.strict,
                 draw=self.draw,
                 share_up_to=self.share_up_to,

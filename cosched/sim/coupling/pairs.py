@@ -1,14 +1,16 @@
 """Chooses which jobs of several logs are mates. Logs do not say it, so two rules guess.
 
 vicinity (Tang et al., section V.D): the mate of a job is the last job of the first log
-that was submitted before it, if that is at most some seconds ago. If several jobs choose
-the same mate, the last one gets it. share (section V.E): every k-th job of each log.
+that was submitted before it, if that is less than some seconds ago. If several jobs choose
+the same mate, the last one gets it. share (section V.E): jobs of each log at equal
+distances, such as every tenth.
 
 ``Mates`` maps the place of a log to the index of a job there. It always has the first log.
 """
 
 from __future__ import annotations
 
+import itertools
 from bisect import bisect_right
 from collections.abc import Sequence
 from typing import TypeAlias
@@ -36,15 +38,20 @@ def by_vicinity(logs: Sequence[Workload], within_ns: int = VICINITY_NS) -> list[
 
 
 def by_share(logs: Sequence[Workload], share: float) -> list[Mates]:
-    """Returns every k-th job of all logs; k is 1 / share, rounded."""
+    """Returns groups of the jobs at the same places of all logs, the first jobs among them.
+
+    The groups have this share of the shortest log's jobs, at distances that differ by one
+    job at most. Raises CoschedError for a share that is not one.
+    """
     if not 0.0 < share <= 1.0:
         raise CoschedError(
             f"a share of {share:g} jobs in groups: want more than 0, at most 1"
         )
-    every = round(1.0 / share)
+    places = (int(count / share + 0.5) for count in itertools.count())
+    shortest = min(len(log) for log in logs)
     return [
-        dict.fromkeys(range(len(logs)), index)
-        for index in range(0, min(len(log) for log in logs), every)
+        dict.fromkeys(range(len(logs)), place)
+        for place in itertools.takewhile(lambda place: place < shortest, places)
     ]
 
 

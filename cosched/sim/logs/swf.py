@@ -68,6 +68,8 @@ class Log:
     workload: Workload  #: the jobs, sorted by submission
     #: When it begins, in seconds since 1970; None: the header has no UnixStartTime.
     start_s: int | None = None
+    #: Its clock - UTC in seconds, without summer time; None: the header has no TimeZone.
+    zone_s: int | None = None
     #: Lines left out, by fault; empty: none.
     skipped: Counter[Fault] = field(default_factory=Counter)
 
@@ -108,6 +110,7 @@ def read_swf(path: Path, *, machine: int | None = None, strict: bool = False) ->
                 first_bad = first_bad or reason
                 log.skipped[bad.fault] += 1
     log.start_s = _number_in(header.get(b"UnixStartTime", b""))
+    log.zone_s = _zone_in(header.get(b"TimeZone", b""))
     if not len(workload):
         if _is_other_file(header, log):
             raise CoschedError(
@@ -137,6 +140,14 @@ def _number_in(value: bytes) -> int | None:
     """Returns the number at the beginning of a header's value, such as 1,024."""
     found = _NUMBER.match(value)
     return int(found[0].replace(b",", b"")) if found else None
+
+
+def _zone_in(value: bytes) -> int | None:
+    """Returns the seconds of a header's time zone, such as -28800."""
+    size = _number_in(value.removeprefix(b"-"))
+    if size is None or size > 24 * 3600:
+        return None
+    return -size if value.startswith(b"-") else size
 
 
 def _is_of_job(fields: Sequence[bytes]) -> bool:

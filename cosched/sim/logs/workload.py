@@ -78,18 +78,17 @@ class Workload:
         ``by_ns``."""
         first = bisect_left(self.submit_ns, begin_ns)
         last = len(self) if end_ns is None else bisect_left(self.submit_ns, end_ns)
-        part = slice(first, last)
-        return Workload(
-            self.name,
-            self.machine,
-            self.number[part],
-            array("q", [submit_ns + by_ns for submit_ns in self.submit_ns[part]]),
-            self.run_ns[part],
-            self.size[part],
-            self.walltime_ns[part],
-            self.user[part],
-            self.executable[part],
-        )
+        part = self._part(slice(first, last))
+        part.submit_ns = array("q", [submit_ns + by_ns for submit_ns in part.submit_ns])
+        return part
+
+    def first(self, jobs: int) -> Workload:
+        """Returns the first ``jobs`` jobs, or all if there are fewer."""
+        return self._part(slice(jobs))
+
+    def _part(self, places: slice) -> Workload:
+        columns = {name: getattr(self, name)[places] for name in _COLUMNS}
+        return Workload(self.name, self.machine, **columns)
 
     def job(self, index: int, estimates: Estimates) -> Job:
         """Returns the job for the queue. Its number there is its index, since numbers in

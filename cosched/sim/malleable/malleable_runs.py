@@ -155,13 +155,14 @@ def carry_out(run: MalleableRun, progress: Progress = no_progress) -> MalleableO
     """
     found: dict[Case, dict[str, float]] = {}
     nodes = 0
-    # A queue ignores the minimum: its schedule is the same at every percent.
-    references: dict[str, MalleableSchedule] = {}
+    # A queue ignores the minimum: its schedule is the same at every percent. Malleable jobs
+    # may have another ideal than rigid ones, so it differs by their share.
+    references: dict[tuple[str, int], MalleableSchedule] = {}
     for percent, share in dict.fromkeys((one.percent, one.share) for one in run.cases):
         jobs, nodes = run.source.jobs(percent, run.execution, share)
         for name in run.references:
-            if name not in references:
-                references[name] = run_stream(jobs, nodes, name)
+            if (name, share) not in references:
+                references[name, share] = run_stream(jobs, nodes, name)
         for case in run.cases:
             if (case.percent, case.share) == (percent, share):
                 schedule = run_stream(
@@ -176,7 +177,8 @@ def carry_out(run: MalleableRun, progress: Progress = no_progress) -> MalleableO
                     progress=part_of(progress, len(found), len(run.cases)),
                 )
                 found[case] = figures(schedule)
-                for name, reference in references.items():
+                for name in run.references:
+                    reference = references[name, share]
                     found[case][f"no_worse_than_{name}"] = no_worse(schedule, reference)
                 progress(len(found) / len(run.cases))
     return MalleableOutcome(run, nodes, tuple(found[case] for case in run.cases))

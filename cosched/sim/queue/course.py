@@ -36,7 +36,7 @@ def course(
     waits = np.percentile((start - submit) / NS_PER_S, np.arange(101))
     used = np.zeros(PIECES)
     if step_ns:
-        used = np.diff(_node_time(start, end, size, edges)) / (workload.machine * step_ns)
+        used = np.diff(_node_ns(start, end, size, edges)) / (workload.machine * step_ns)
     return {
         "step_s": step_ns / NS_PER_S,
         "used": [round(float(each), _DIGITS) for each in used],
@@ -44,11 +44,12 @@ def course(
     }
 
 
-def _node_time(start: Any, end: Any, size: Any, edges: Any) -> Any:
-    """Returns the node time that jobs had had at each of these times."""
+def _node_ns(start: Any, end: Any, size: Any, edges: Any) -> Any:
+    """Returns the node-nanoseconds that jobs had had at each of these times, as floats:
+    those of a large machine and a long log are more than an int64 can hold."""
     times = np.concatenate((start, end))
     order = np.argsort(times, kind="stable")
     times = times[order]
     busy = np.cumsum(np.concatenate((size, -size))[order])
-    had = np.concatenate(([0], np.cumsum(busy[:-1] * np.diff(times))))
+    had = np.concatenate(([0.0], np.cumsum(busy[:-1] * np.diff(times).astype(float))))
     return np.interp(edges, times, had)

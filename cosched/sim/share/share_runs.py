@@ -69,8 +69,8 @@ def carry_out(run: Run, progress: Progress = no_progress) -> Outcome:
     began_s = time.process_time()
     log = read_swf(run.trace, machine=run.machine, strict=run.strict)
     workload = log.workload
-    if run.first is not None and run.first < len(workload):
-        workload = workload.moved(0, end_ns=workload.submit_ns[run.first])
+    if run.first is not None:
+        workload = workload.first(run.first)
     engine = VirtualTime()
     machine = SharedMachine(engine, workload, run.sharing)
     engine.run(lambda: progress(machine.ended / len(workload)))

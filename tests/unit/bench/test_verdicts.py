@@ -65,6 +65,13 @@ def test_each_judge_can_say_no(by):
         (exact(30), (2, 20, 1), DIRECTION),
         (exact(1.02), (1.15, None, 1), NO),  # within 15%, but without the effect
         (Measured(0.95, 0.88, 1.02), (0.9, None, 1), UNDECIDED),
+        (exact(0.4), (42, None, 0), NO),  # a hundredth of the effect is none
+        (exact(-3), (42, None, 0), NO),
+        (exact(5), (42, None, 0), DIRECTION),
+        (exact(0.1), (3, 14, 0), NO),
+        (Measured(5, -1, 9), (42, None, 0), NO),
+        (exact(-1), (-42, None, 0), NO),
+        (exact(-20), (-42, None, 0), DIRECTION),
     ],
 )
 def test_value_with_an_effect_beside_the_papers(ours, paper, verdict):
@@ -131,6 +138,8 @@ def test_order():
     assert judge(Order(), Cases(19, 1)) == UNDECIDED
     assert judge(Order(but=1), Cases(5, 1)) == HOLDS
     assert judge(Order(but=1), Cases(4, 2)) == NO
+    assert judge(Order(), Cases(0, 0)) == UNDECIDED  # nothing was looked at
+    assert judge(Order(but=1), Cases(0, 0)) == UNDECIDED
     assert cases([True, False, None, True]) == Cases(2, 1, 1)
 
 
@@ -141,12 +150,14 @@ def test_judge_is_for_one_kind_of_finding():
 
 
 @given(JUDGES, FIGURES)
-def test_single_run_refutes_nothing(by, figure):
+def test_single_run_decides_nothing(by, figure):
+    """It refutes nothing, and it confirms nothing either."""
     if isinstance(by, Order):
         return
     single = Measured(figure.middle, figure.low, figure.high, repeated=False)
-    assert judge(by, single) != NO
-    assert single.less_than(figure) is not False
+    assert judge(by, single) == UNDECIDED
+    assert judge(by, Points((single,))) == UNDECIDED
+    assert single.less_than(figure) is figure.less_than(single) is None
 
 
 @given(FIGURES, VALUES)

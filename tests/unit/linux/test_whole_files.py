@@ -56,6 +56,7 @@ NOT_WHOLE = {
     ("cosched/sim/parallel.py", "__init__"): "mapped into memory by several processes",
     ("cosched/sim/parallel.py", "_side_by_side"): "mapped into memory by several processes",
     ("cosched/bench/run/record.py", "copied"): "a copy that one process reads",
+    ("cosched/cli/sim/options.py", "_copied"): "a copy that is read when it is complete",
     ("cosched/linux/files/whole.py", "writing_whole"): "the helper",
 }
 WRITERS = {"write_text", "write_bytes", "copyfile", "copy", "copy2", "NamedTemporaryFile"}

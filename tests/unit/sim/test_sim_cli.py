@@ -64,6 +64,38 @@ def test_many_runs_and_all_their_files(trace):
     assert len(csv) == 2 + 300
 
 
+def figures_in(document):
+    """Returns all figures of a JSON document but CPU times, in their order."""
+    if isinstance(document, list):
+        return [figures_in(each) for each in document]
+    if not isinstance(document, dict):
+        return document
+    left_out = {"command", "cpu_s", "source", "trace", "traces"}
+    return [figures_in(value) for key, value in document.items() if key not in left_out]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "queue LOG --policy easy,wfp --parallel 2",
+        "share LOG --dom 2",
+        "malleable LOG --policy ideal-only,even-fq --minimum 50,30",
+        "symbiosis log LOG --repeat 2",
+        "couple made.swf LOG --pairs 10% --parallel 2",
+    ],
+)
+def test_each_run_reads_the_whole_log_from_a_pipe(words, trace):
+    folder, log = trace.parent, trace.read_text()
+    (folder / "stdin.swf").write_text(log)
+    found = []
+    for name, given in (("stdin.swf", None), ("/dev/stdin", log.encode())):
+        here = ["sim", *words.replace("LOG", name).split(), "--json"]
+        result = cosched(*here, cwd=folder, given=given)
+        assert result.returncode == 0, result.stderr
+        found.append(json.loads(result.stdout))
+    assert figures_in(found[0]) == figures_in(found[1])
+
+
 def test_json_instead_of_the_table(trace):
     result = cosched("sim", "queue", "made.swf", "--json", cwd=trace.parent)
     assert json.loads(result.stdout)["runs"][0]["figures"]["jobs"] == 300

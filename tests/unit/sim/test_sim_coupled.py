@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -43,6 +44,13 @@ def test_vicinity():
 def test_share():
     logs = [log(*range(10)), log(*range(7))]
     assert by_share(logs, 0.33) == [{0: 0, 1: 0}, {0: 3, 1: 3}, {0: 6, 1: 6}]
+    logs = [log(*range(1000)), log(*range(1000))]
+    for share in (0.025, 0.1, 0.33, 0.4, 0.5, 0.7, 0.99, 1.0):
+        places = [mates[0] for mates in by_share(logs, share)]
+        assert len(places) == pytest.approx(1000 * share, abs=1)
+        steps = {later - earlier for earlier, later in pairwise(places)}
+        assert max(steps) - min(steps) <= 1
+        assert min(steps) >= 1
     for share in (0.0, 1.5):
         with pytest.raises(CoschedError, match="a share of"):
             by_share(logs, share)
@@ -73,6 +81,17 @@ def test_mate_keeps_its_nodes_while_the_other_domain_looks_for_free_ones(search_
     assert (result.together, result.stuck) == (1, 0)
     assert counts["yields"] > 0
     assert counts["held_node_ns"] == 2 * counts["yields"] * search_s * NS_PER_S
+
+
+@pytest.mark.parametrize(("unit", "held"), [(None, 1), (2, 2), (4, 4)])
+def test_held_blocks_count_with_all_their_nodes(unit, held):
+    # a's job of one node holds a block of the machine until its mate has nodes.
+    logs = [seconds([(0, 10, 1, 10)]), seconds([(0, 100, 4, 100), (0, 10, 1, 10)])]
+    settings = [CouplingSettings(scheme=Scheme.HOLD)] * 2
+    how = Coupling(policy="fcfs", units={} if unit is None else {"a": unit})
+    result = simulate(logs, "ab", [{0: 0, 1: 1}], settings, how)
+    assert result.together == 1
+    assert result.domains["a"]["lost_node_h"] == pytest.approx(held * 100 / 3600)
 
 
 @pytest.fixture(scope="module")

@@ -8,27 +8,32 @@ from itertools import product
 
 import pytest
 
-from benchmarks.experiments.claims import TUNED
+from benchmarks.experiments.claims import MISSING, TUNED
 from benchmarks.experiments.malleable import __main__ as experiment
 from benchmarks.experiments.malleable.claims import CLAIMS, claims_of
-from benchmarks.experiments.malleable.log_figures import Fitted
+from benchmarks.experiments.malleable.log_figures import Fitted, fitted
 from benchmarks.experiments.malleable.log_figures import claims_of as claims_of_log
 from benchmarks.experiments.malleable.points import (
     BASELINES,
     BEST,
     BETAS,
+    DEGREES,
     PERCENTS,
     read_points,
     system,
 )
+from benchmarks.experiments.malleable.tables import average
 from benchmarks.experiments.verdicts import HOLDS, NO, UNDECIDED
 from cosched.cli.entry import run_cli
 from cosched.cli.main import cosched as command
 from cosched.core.cluster.queue.sizes.execution import linear
 from cosched.core.cluster.queue.sizes.settings import Control
+from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 from cosched.sim.logs.fit import fit, generate_like
+from cosched.sim.logs.generate import Recipe, generate
 from cosched.sim.logs.log_models import SDSC
+from cosched.sim.logs.swf import write_swf
 from cosched.sim.malleable.jobs import (
     GE,
     TEMPLATES,
@@ -317,6 +322,31 @@ def test_the_figures_of_the_paper_in_small(tmp_path, capsys):
     assert same == (tmp_path / "malleable_fig14.png").read_bytes()
 
 
+def test_success_is_that_of_cases_with_requests():
+    asked, idle = {"requests": 9, "success": 0.5}, {"requests": 0, "success": 1.0}
+    points = {
+        system("even-fq", degree, percent, "linear"): asked if percent == 50 else idle
+        for degree, percent in product(DEGREES, PERCENTS)
+    }
+    assert average(points, "even-fq", "linear", "success") == 0.5
+
+
+@pytest.mark.parametrize(
+    ("words", "again"),
+    [
+        ([], False),
+        (["--load", "0.7"], False),  # chosen for Fig. 14 alone: the other claims count
+        (["--log", "a.swf"], False),
+        (["fig14", "--load", "0.54", "--part", "malleable-own"], True),
+        (["table3", "--count", "300", "--part", "malleable-short"], True),
+        (["--given"], True),
+    ],
+)
+def test_claims_of_a_setting_of_its_own_do_not_count_again(words, again):
+    options = experiment.parse([*words, "--out", "x", "--docs", "page.md"])
+    assert experiment.stored(options, []).again is again
+
+
 def test_an_interrupted_experiment_goes_on(tmp_path):
     words = ["table3", "--count", "40", "--out", str(tmp_path), "--repeat"]
     experiment.main([*words, "1"])
@@ -441,6 +471,16 @@ def test_a_job_may_grow_beyond_its_size_in_the_log():
         assert job.size * job.walltime_ns == pytest.approx(size * run_ns, rel=1e-6)
 
 
+def test_jobs_compare_with_the_same_jobs_under_a_queue():
+    """Jobs with a larger ideal are others than the rigid ones, also for a queue."""
+    source = Source("sdsc", 200, 1, 0.0, 64, strict=False, load=0.9, most=200)
+    cases = cases_of(["ideal-only"], [None], [50, 30], [0, 50, 100])
+    run = MalleableRun(source, "linear", Control(), cases, references=("ideal-only",))
+    outcome = carry_out(run)
+    assert len({each["mean_total_s"] for each in outcome.figures}) == 3
+    assert {each["no_worse_than_ideal-only"] for each in outcome.figures} == {1.0}
+
+
 def test_a_job_may_prefer_its_size_in_the_log():
     log = generate_like(SDSC, 300, 0, 64)
     plain, prefer = (malleable(log, 50, linear, 60, 200, preferred=p) for p in (None, 100))
@@ -505,15 +545,39 @@ def test_a_model_keeps_what_it_was_fitted_to():
     """A log of the model has the model's own shares: nothing is off by its making."""
     log = generate_like(SDSC, 6000, 7)
     model = fit(log, "again")
-    found = Fitted(log, 0, model, [generate_like(model, 6000, seed) for seed in range(3)])
+    streams = [generate_like(model, 6000, seed) for seed in range(3)]
+    found = Fitted(log, 0, None, model, streams)
     verdicts = {one.what: one.verdict for one in claims_of_log(found)}
     near = {f"within {percent}%" for percent in (1, 2, 5, 10, 15)}
     compared = {what for what in verdicts if "model / log" in what}
     assert len(compared) == 5
-    assert verdicts["again: the same ratio, model / log"] == TUNED
-    compared.remove("again: the same ratio, model / log")
+    hours = "again: arrivals, the busiest half of the day / the rest, model / log"
+    assert verdicts[hours] == TUNED
+    compared.remove(hours)
     assert {what for what in compared if verdicts[what] not in near} == set()
-    assert verdicts["again: the first bin of the model / its next one"] == HOLDS
+    assert verdicts["again: the first bin of the model / its next one"] == TUNED
+    assert verdicts["again: arrivals by day (8 to 20 h) / by night"] == ""
+
+
+@pytest.mark.parametrize(
+    ("zone_h", "verdict"),
+    [(0, HOLDS), (12, NO), (None, "")],  # SDSC's model has most arrivals by day
+)
+def test_arrivals_by_day_need_the_clock_of_the_log(zone_h, verdict):
+    log = generate_like(SDSC, 6000, 7)
+    zone_s = None if zone_h is None else zone_h * 3600
+    found = Fitted(log, 0, zone_s, SDSC, [generate_like(SDSC, 6000, 1)])
+    (claim,) = [one for one in claims_of_log(found) if one.what.endswith("by night")]
+    assert claim.verdict == verdict
+    assert (claim.ours == MISSING) is (zone_h is None)
+
+
+def test_models_need_a_log_of_a_day(tmp_path):
+    path = tmp_path / "short.swf"
+    with path.open("w") as stream:
+        write_swf(generate(Recipe(jobs=50, machine=4, load=90.0, seed=1)), stream)
+    with pytest.raises(CoschedError, match=r"short\.swf: covers less than a day"):
+        fitted(path)
 
 
 def test_experiment_reports_errors(tmp_path):

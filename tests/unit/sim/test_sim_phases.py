@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.experiments.nodes import phases
+from benchmarks.experiments.nodes import phase_cases, phases
 from benchmarks.experiments.nodes.phase_cases import (
     PATIENCE,
     SWEEPS,
@@ -107,13 +107,21 @@ def test_claims_hold_in_the_papers_world():
             return 0.9 - case.slice_ns / NS_PER_S / 100
         return {500: 0.3, 3500: 0.8}.get(case.gmet_ns // NS_PER_MS, 0.9)
 
-    found = claims_of(ended(as_the_paper_says), 0.45)
+    found = claims_of(ended(as_the_paper_says), [0.45, 0.45])
     verdicts = {claim.verdict for claim in found if claim.by is not None}
     assert verdicts == {HOLDS, "within 1%"}
 
 
-def test_claims_fail_where_nodes_never_agree():
-    found = claims_of(ended(lambda _case: 0.05), 0.23)
+def test_kernel_has_an_efficiency_a_seed(monkeypatch):
+    monkeypatch.setattr(phase_cases, "KERNEL_WORK_NS", 20 * NS_PER_MS)
+    found = phase_cases.kernel_efficiencies(3)
+    assert len(set(found)) > 1
+    assert all(0.0 < one < 1.0 for one in found)
+
+
+@pytest.mark.parametrize("efficiency", [0.05, 0.0])
+def test_claims_fail_where_nodes_never_agree(efficiency):
+    found = claims_of(ended(lambda _case: efficiency), [0.23, 0.25])
     verdicts = [claim.verdict for claim in found if claim.paper]
     assert set(verdicts) == {NO}
     assert all(claim.why for claim in found if claim.paper)

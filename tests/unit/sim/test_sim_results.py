@@ -13,6 +13,7 @@ from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 from cosched.sim.logs.generate import Recipe, generate
 from cosched.sim.logs.workload import Estimates, Workload
+from cosched.sim.queue.course import PIECES, course
 from cosched.sim.queue.metrics import summarise
 from cosched.sim.queue.queue_runs import Schedule, save, simulate
 
@@ -46,6 +47,13 @@ def test_the_figures_by_hand():
 
 def test_bounded_slowdown_is_never_below_one():
     assert summarise(*in_seconds([(0, 1, 2, 1)]))["mean_bounded_slowdown"] == 1
+
+
+def test_used_nodes_of_a_large_machine_and_a_long_log():
+    # 49,152 nodes for a year: more node-nanoseconds than an int64 can hold.
+    year = 365 * 86400
+    workload, starts = in_seconds([(0, 0, year, 24_576)] * 2, machine=49_152)
+    assert course(workload, starts)["used"] == [1.0] * PIECES
 
 
 def test_a_schedule_without_extent():

@@ -169,6 +169,18 @@ def test_command_writes_json(trace):
     assert shared["short_s"] == [3600.0, 600.0]
 
 
+def test_first_jobs_count_also_if_they_came_at_once(tmp_path):
+    path = tmp_path / "log.swf"
+    with path.open("w") as stream:
+        write_swf(workload(*[(0, 10, 1)] * 9), stream, [])
+    for jobs in (2, 9, 20):
+        result = CliRunner().invoke(
+            cosched, ["sim", "share", str(path), "--first", str(jobs), "--json"]
+        )
+        assert result.exit_code == 0, result.output
+        assert {run["jobs"] for run in json.loads(result.stdout)["runs"]} == {min(jobs, 9)}
+
+
 def test_number_of_short_times_must_fit(trace):
     result = CliRunner().invoke(cosched, ["sim", "share", trace, "--short", "1h"])
     assert result.exit_code != 0

@@ -131,6 +131,20 @@ def test_machine_size_comes_from_the_header(log, header, machine, size):
     assert read_swf(log(line(), header=header), machine=machine).workload.machine == size
 
 
+@pytest.mark.parametrize(
+    ("header", "zone_s"),
+    [
+        ("; TimeZone: -28800\n", -28800),
+        ("; TimeZone: 3600 (CET)\n", 3600),
+        ("; TimeZone: 864000\n", None),
+        ("; TimeZone: unknown\n", None),
+        ("; TimeZoneString: US/Pacific\n", None),
+    ],
+)
+def test_time_zone_comes_from_the_header(log, header, zone_s):
+    assert read_swf(log(line(), header=HEADER + header)).zone_s == zone_s
+
+
 def test_a_log_must_say_how_large_its_machine_is(log):
     with pytest.raises(
         CoschedError, match=r"no number as MaxProcs: 'unknown'; give .* --m"

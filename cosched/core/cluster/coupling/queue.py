@@ -195,9 +195,13 @@ class CoupledQueue:
         self._feed(replace(event, job=job))
         self._jobs[number] = job
         if self.coupling.state.recovering:
-            self._couple(JobFound(self._now_ns, number, Found.WAITS, job.size))
+            self._couple(JobFound(self._now_ns, number, Found.WAITS, self._nodes_of(job)))
         else:
-            self._couple(JobQueued(self._now_ns, number, job.size))
+            self._couple(JobQueued(self._now_ns, number, self._nodes_of(job)))
+
+    def _nodes_of(self, job: Job) -> int:
+        """Returns the number of nodes that a job holds once it has some."""
+        return self._queue.place.taken_by(job.size)
 
     def _recover(self, event: JobRecovered) -> None:
         self._feed(event)
@@ -209,7 +213,7 @@ class CoupledQueue:
         if event.job.waits_for_mates:
             found = Found.PREPARED
             self._prepared.add(number)
-        self._couple(JobFound(self._now_ns, number, found, event.job.size))
+        self._couple(JobFound(self._now_ns, number, found, self._nodes_of(event.job)))
 
     def _cancel(self, event: JobCancelled) -> None:
         number = event.number
@@ -247,7 +251,8 @@ class CoupledQueue:
             self._jobs.pop(number)
             self._over(number)
         elif member is not None and member.stage is Stage.RUNNING:
-            self._couple(JobQueued(self._now_ns, number, self._jobs[number].size))
+            nodes = self._nodes_of(self._jobs[number])
+            self._couple(JobQueued(self._now_ns, number, nodes))
         elif not withdrawn:
             self._couple(JobFailed(self._now_ns, number))
         self._pass_wanted = True

@@ -72,6 +72,9 @@ class Ledger(Place):
                 f"job {job.number} wants {job.size} nodes; the machine has {self.total}"
             )
 
+    def taken_by(self, size: int) -> int:
+        return self._pool.width(size)
+
     # --- spots ----------------------------------------------------------------------------
 
     def find(self, job: Job) -> Spot | None:
@@ -126,7 +129,7 @@ class Ledger(Place):
     def occupy(self, job: Job, spot: Spot, now_ns: int) -> Intervals:
         size, pool = job.size, self._pool
         nodes = pool.take(size)
-        self._hold(job, pool.width(size) if self._blocks else size, nodes, now_ns)
+        self._hold(job, self.taken_by(size), nodes, now_ns)
         return nodes
 
     def take(self, job: Job, nodes: Intervals, now_ns: int) -> None:

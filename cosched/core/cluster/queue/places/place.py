@@ -81,6 +81,10 @@ class Place(ABC):
         it waits until nodes return, and others pass it."""
         return job.size <= self.capacity
 
+    def taken_by(self, size: int) -> int:
+        """Returns the number of nodes that a job of ``size`` nodes takes."""
+        return size
+
     # --- spots ----------------------------------------------------------------------------
 
     @abstractmethod
