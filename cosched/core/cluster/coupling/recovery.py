@@ -30,7 +30,7 @@ def restarted(state: State) -> None:
     state.questions.clear()
     state.wake_ns = None
     for peer in state.peers.values():
-        peer.down = False
+        peer.down = peer.doubted = False
     for member in state.members.values():
         member.turn.asking = member.turn.owed = member.turn.trying = None
         member.dates.retry_ns = None
