@@ -452,6 +452,16 @@ def test_recovering_is_not_unknown_and_refused_is_not_down():
     assert GroupDisputed(1, "b", "no") in domain.last
 
 
+def test_job_that_holds_yields_when_its_group_is_refused():
+    domain = Domain(scheme=Scheme.HOLD)
+    domain.ready()
+    domain.answer(reserve_asked(domain), Recovering())
+    assert domain.member.stage is Stage.HOLDING
+    domain.tick(30 * SECOND)
+    assert ReleaseJob(1, Why.YIELD) in domain.answer(reserve_asked(domain), Refused("no"))
+    assert domain.member.stage is Stage.QUEUING
+
+
 def test_unknown_group_is_waited_for_as_long_as_the_settings_say():
     domain = Domain()
     domain.ready()

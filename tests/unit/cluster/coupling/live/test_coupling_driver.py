@@ -107,6 +107,7 @@ class Engine:
 
     def refuse(self, number, reason):
         self.refused[number] = reason
+        self.give_back(number, 3600.0)
 
     def cancel(self, number, reason):
         raise AssertionError("nothing here cancels jobs")
@@ -311,6 +312,25 @@ async def test_second_job_of_a_group_and_disputed_groups_are_refused(tmp_path):
     b.submit(7, text="mate=g@a,within=60s", own="b")
     await until(lambda: a.refused.keys() | b.refused.keys() > {2}, "the group is disputed")
     assert (a.gone, b.gone) == ([], [])
+
+
+@scenario
+async def test_job_that_holds_does_not_count_as_ready_once_its_group_is_refused(tmp_path):
+    """Its mate comes with other options; then the mate's user corrects them."""
+    pair = Pair(tmp_path, again="50ms")
+    a, b = pair.engines.values()
+    await asyncio.sleep(0.05)
+    a.submit(1)
+    await until(lambda: pair.stage("a", 1) is Stage.HOLDING, "a holds")
+    b.resting.add(7)
+    b.submit(7, text="mate=g@a,within=60s", own="b")
+    await until(lambda: 1 in a.refused, "b refuses the group, too")
+    await until(lambda: pair.stage("a", 1) is Stage.QUEUING, "it has no nodes")
+    assert 1 in a.queue
+    b.report(Cancelled(7, "its comment has changed"))
+    b.resting.clear()
+    b.submit(7, text="mate=g@a", own="b")
+    await until(lambda: (a.gone, b.gone) == ([1], [7]), "both start")
 
 
 @scenario
