@@ -195,7 +195,7 @@ class Coupling:
         snapshot = unpack(stored)
         state = snapshot.state
         shift_clock(state, now_ns, wall_ns - snapshot.wall_ns)
-        restarted(state)
+        restarted(state, wall_ns)
         return cls("", settings, rights, state)
 
     def configure(self, settings: CouplingSettings, rights: Rights | None = None) -> None:

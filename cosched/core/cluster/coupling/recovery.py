@@ -18,11 +18,19 @@ from cosched.core.cluster.coupling.mail.post import Post
 from cosched.core.cluster.coupling.mate_messages import Go
 from cosched.core.cluster.coupling.ready import ReadyJobs
 from cosched.core.cluster.coupling.state import GroupJob, Stage, State
+from cosched.core.units import NS_PER_MS
 
 
-def restarted(state: State) -> None:
+def next_incarnation(last: int, wall_ns: int) -> int:
+    """Returns an incarnation that is greater than all before. Other domains may have seen
+    greater ones than ``last``: a backup may have replaced the store, or it was lost. So it
+    is at least the wall time in ms."""
+    return max(last + 1, wall_ns // NS_PER_MS)
+
+
+def restarted(state: State, wall_ns: int) -> None:
     """Makes a restored state ready for the reports of the engine."""
-    state.incarnation += 1
+    state.incarnation = next_incarnation(state.incarnation, wall_ns)
     state.next_number = 1
     state.recovering = True
     state.found.clear()

@@ -313,7 +313,7 @@ class State(msgspec.Struct):
     """Everything that a coupled domain remembers."""
 
     name: DomainName  #: of this domain
-    incarnation: int = 1  #: grows with each restart
+    incarnation: int = 1  #: grows with each restart, also of an older state
     next_number: int = 1  #: the number of the next question or round
     now_ns: int = 0  #: the latest time, monotonic
     capacity: int = 0  #: nodes in service

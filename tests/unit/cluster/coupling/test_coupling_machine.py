@@ -1007,7 +1007,7 @@ def test_coordinator_repeats_its_decision_after_a_restart():
     restarted(domain, Found.RUNS)
     (go,) = domain.sent(Go)
     assert go.ask.round == name
-    assert go.incarnation == 2
+    assert go.incarnation > 1
 
 
 def test_job_without_a_vote_is_released_after_a_restart():

@@ -164,10 +164,14 @@ class Pair:
             domain.report(Ready(number, f"n{number}"))
         domain.report(Reached(True))
 
-    def stop(self, name):
+    def stop(self, name, store=None):
+        """Ends a controller; returns what its store has, if that is named."""
         domain = self.domains.pop(name)
         domain.driver.close()
         self.engines[name].report = lambda event: None
+        if store is not None:
+            domain.pairs._memory.close()
+        return store and store.read_bytes()
 
     def stage(self, name, number):
         return self.domains[name].pairs.coupling.state.members[number].stage
@@ -345,6 +349,36 @@ async def test_controller_that_was_killed_continues(tmp_path):
     await asyncio.sleep(0.1)
     pair.start("a")
     await until(lambda: (a.gone, b.gone) == ([1], [7]), "both start")
+
+
+@pytest.mark.parametrize("backup", [False, True])
+@scenario
+async def test_domain_whose_store_is_lost_or_older_starts_pairs_again(tmp_path, backup):
+    """The other domain has seen later lives of it."""
+    pair = Pair(tmp_path, answer="2s")
+    a, b = pair.engines.values()
+    store = tmp_path / "a.sqlite"
+    stored = []
+    for _ in range(3):
+        await asyncio.sleep(0.05)
+        stored.append(pair.stop("a", store))
+        pair.start("a")
+    await asyncio.sleep(0.05)
+    a.submit(1)
+    b.submit(7, text="mate=g@a", own="b")
+    await until(lambda: (a.gone, b.gone) == ([1], [7]), "both start")
+    a.end(1)
+    pair.stop("a", store)
+    store.unlink()
+    if backup:
+        store.write_bytes(stored[0])
+    pair.start("a")
+    await asyncio.sleep(0.05)
+    a.submit(2, text="mate=h@b")
+    b.submit(8, text="mate=h@a", own="b")
+    await until(lambda: (a.gone, b.gone) == ([1, 2], [7, 8]), "both start")
+    for domain in pair.domains.values():
+        assert domain.pairs.coupling.counts.started_alone == 0
 
 
 @scenario
