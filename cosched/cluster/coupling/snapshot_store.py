@@ -38,7 +38,8 @@ class SnapshotStore:
     ) -> Coupling:
         """Returns the coupling that goes on from the snapshot, or a new one; it is stored.
 
-        now_ns: the monotonic time. Raises CoschedError if the snapshot is damaged.
+        now_ns: the monotonic time. Raises CoschedError if the snapshot is damaged, or of
+        a domain of another name.
         """
         stored, wall_ns = self.load(), time.time_ns()
         if stored is None:
@@ -49,6 +50,11 @@ class SnapshotStore:
                 coupling = Coupling.restart(stored, settings, now_ns, wall_ns, rights)
             except CoschedError as error:
                 raise CoschedError(f"{self._path}: {error}; {_REMEDY}") from None
+            if coupling.name != name:
+                raise CoschedError(
+                    f"{self._path}: is of domain '{coupling.name}', and domain.toml names "
+                    f"'{name}'; write that name there, or {_REMEDY}"
+                )
         self.keep(coupling)
         return coupling
 

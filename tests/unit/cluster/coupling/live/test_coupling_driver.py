@@ -32,7 +32,9 @@ from cosched.cluster.engines.slurm.events import (
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.user_socket import Person
 from cosched.core.cluster.coupling.engine_messages import Received
+from cosched.core.cluster.coupling.groups import Rights
 from cosched.core.cluster.coupling.mate_messages import Question
+from cosched.core.cluster.coupling.settings import CouplingSettings
 from cosched.core.cluster.coupling.state import Stage
 from cosched.core.cluster.queue.queue_events import Ticked
 from cosched.core.errors import CoschedError, StateLost
@@ -525,6 +527,20 @@ async def test_job_that_was_forgotten_while_it_waited_is_announced_again(tmp_pat
     a.wake(1)
     assert a.refused == {}
     assert pair.stage("a", 1) is not Stage.OVER
+
+
+def test_store_of_a_domain_of_another_name_is_refused(tmp_path):
+    def restart(name):
+        store = SnapshotStore(tmp_path / "mates.sqlite")
+        try:
+            return store.restart(name, CouplingSettings(), Rights(), 0)
+        finally:
+            store.close()
+
+    restart("intrepid")
+    assert restart("intrepid").name == "intrepid"
+    with pytest.raises(CoschedError, match=r"is of domain 'intrepid'.* names 'eureka'"):
+        restart("eureka")
 
 
 def test_configuration_of_the_guide():
