@@ -262,10 +262,6 @@ class SlurmEngine:
                     self._nodes[event.number] = event.nodes
             self.driver.handle(ended)
         for event in events:
-            if isinstance(event, live.Ready):
-                member = self._member(event.number)
-                if member is not None and member.stage is not Stage.QUEUING:
-                    continue  # it was reported as prepared
             self._take(event)
         self.driver.thaw()
 

@@ -118,6 +118,8 @@ def _reconcile_one(
             jobs.commands.append(GoJob(member.number, member.past.addresses))
         elif member.stage is not Stage.PREPARED or jobs.promise_of(member) is None:
             jobs.take_back(member)  # it has no vote, or its round here was not decided
+    elif member.stage is Stage.OVER and member.past.began:
+        return  # it was put back after it had run: it does not wait for its mates
     else:
         began = member.stage is Stage.RUNNING
         jobs.queue(member, size)

@@ -488,6 +488,35 @@ async def test_job_that_ran_does_not_wait_for_its_mates_again(tmp_path):
     assert a.refused == {}
 
 
+@pytest.mark.parametrize("has_nodes", [False, True])
+@scenario
+async def test_job_that_ran_does_not_wait_again_after_a_restart(tmp_path, has_nodes):
+    """Slurm has put it back, and the domain of its mate does not answer by now."""
+    pair = Pair(tmp_path, when_down="yield")
+    a, b = pair.engines.values()
+    await asyncio.sleep(0.05)
+    a.submit(1)
+    b.submit(7, text="mate=g@a", own="b")
+    await until(lambda: (a.gone, b.gone) == ([1], [7]), "both start")
+    await asyncio.sleep(0.05)
+    a.end(1)
+    a.resting.update([1, 2])
+    a.submit(1)
+    a.submit(2, text="mate=other@b")  # its announcement stores that the first one ran
+    del a.queue[2]
+    pair.stop("a")
+    pair.stop("b")
+    if has_nodes:
+        a.ready[1] = a.queue.pop(1)
+    pair.start("a")
+    state = pair.domains["a"].pairs.coupling.state
+    await until(lambda: not state.recovering, "the jobs are reported")
+    assert pair.stage("a", 1) is Stage.OVER
+    a.wake(1)
+    await until(lambda: a.gone == [1, 1], "it starts")
+    assert pair.domains["a"].pairs.coupling.counts.started == 1
+
+
 @scenario
 async def test_second_start_of_a_job_has_the_addresses_of_its_mates(tmp_path):
     """Slurm has put the job back, although its start was decided."""
