@@ -393,6 +393,22 @@ def test_third_domain_leaves_a_round_for_one_of_a_preferred_coordinator():
     assert commands == [PrepareJob(1)]
 
 
+def test_domain_that_is_back_in_time_joins_a_round_that_has_left_it_out():
+    domain = Domain("a", THREE)
+    domain.ready()
+    to_b, _ = domain.sent(Reserve)
+    domain.feed(PeerLost(0, "c"))
+    assert domain.coupling.state.rounds
+    domain.ask(Ready(3), "c", user="cid")
+    domain.answer(to_b, Reserved(domain.round()))
+    asked = {c.to for c in domain.last if isinstance(c, Send) and is_question(c, Prepare)}
+    assert asked == {"b", "c"}
+
+
+def is_question(sent, kind):
+    return isinstance(sent.message, Question) and isinstance(sent.message.ask, kind)
+
+
 # --- questions that fail ------------------------------------------------------------------
 
 
