@@ -72,6 +72,7 @@ def shift_clock(state: State, now_ns: int, away_ns: int) -> None:
                 since[domain] += shift_ns
     for peer in state.peers.values():
         peer.down_ns += shift_ns
+    _shift(state, ("released_ns",), shift_ns)
     state.now_ns = state.ticked_ns = now_ns
 
 

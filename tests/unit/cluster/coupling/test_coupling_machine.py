@@ -1002,6 +1002,16 @@ def test_step_of_the_wall_clock_makes_no_lease_longer():
     assert domain.member.turn.vote_ns == 7 + 300 * SECOND
 
 
+def test_release_of_nodes_before_a_restart_is_as_long_ago_as_it_was():
+    domain = Domain(release_ns=100 * SECOND)
+    domain.ready()
+    domain.answer(reserve_asked(domain), NotReady(Cause.NODES))
+    assert ReleaseJob(1, Why.LEASE) in domain.tick(100 * SECOND)
+    restarted(domain, Found.WAITS, away=5 * SECOND)
+    assert domain.coupling.state.released_ns == domain.now - 5 * SECOND
+    assert domain.member.past.released_ns == domain.now - 5 * SECOND
+
+
 def test_decision_outlives_a_restart():
     domain = voted()
     domain.ask(Go(("a", 1, 9), ()), "a", user="ann")
