@@ -334,9 +334,11 @@ async def test_job_that_holds_does_not_count_as_ready_once_its_group_is_refused(
     await until(lambda: pair.stage("a", 1) is Stage.QUEUING, "it has no nodes")
     assert 1 in a.queue
     b.report(Cancelled(7, "its comment has changed"))
+    assert "b refuses its group" in pair.why("a", 1)
     b.resting.clear()
     b.submit(7, text="mate=g@a", own="b")
     await until(lambda: (a.gone, b.gone) == ([1], [7]), "both start")
+    assert not any(domain.pairs._disputes for domain in pair.domains.values())
 
 
 @scenario
