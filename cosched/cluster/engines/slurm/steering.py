@@ -183,10 +183,11 @@ class SlurmSteering:
 
     async def _only_hold(self, tracked: Tracked, wait_s: float) -> None:
         """Treats a job that cannot yield as if it had: it keeps its nodes meanwhile."""
-        self._report(GaveBack(tracked.job.number))
+        number = tracked.job.number
+        self._report(GaveBack(number))
         await asyncio.sleep(wait_s)
-        if tracked.phase is Phase.READY:
-            self._report(Ready(tracked.job.number, tracked.nodes))
+        if self._tracker.get(number) is tracked and tracked.phase is Phase.READY:
+            self._report(Ready(number, tracked.nodes))
 
     async def _wait_again(
         self, number: int, gone: asyncio.Future[None] | None, wait_s: float
