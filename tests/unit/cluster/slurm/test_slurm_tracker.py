@@ -255,6 +255,16 @@ def test_ready_job_that_cannot_yield_ends_its_hold_with_its_lease():
         assert tracker.only_hold_until(60.0) == []
 
 
+def test_squeue_does_not_run_often_while_slurm_takes_long_to_start_a_job():
+    tracker = Tracker("a", ["b"], only_hold=False)
+    polled(tracker)
+    tracker.came(Gate(7, 0, "n1", "life", 2.0))
+    assert not tracker.is_busy(0.0)
+    tracker.go(7, 3.0)
+    assert tracker.is_busy(2.0)
+    assert not tracker.is_busy(3.0)
+
+
 def test_job_of_a_user_without_a_name_is_refused():
     for name in (None, ""):
         tracker = Tracker("a", ["b"], only_hold=False)
