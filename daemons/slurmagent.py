@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import signal
-import subprocess
 import threading
 import time
 from pathlib import Path
@@ -15,7 +14,9 @@ from cosched.cluster.agent.steps import NoStepNotes
 from cosched.cluster.keys import known_keys
 from cosched.cluster.member import log_line
 from cosched.cluster.paths import DomainPaths
+from cosched.cluster.slurm.node_jobs import has_ended
 from cosched.config.domain import load_config
+from cosched.core.complaints import Complaints
 from cosched.core.decoding import parse_integer
 from cosched.core.errors import CoschedError
 from cosched.core.names import CONTROLLER
@@ -48,8 +49,12 @@ def main() -> None:
     cpus = os.environ.get("SLURM_CPUS_ON_NODE", "")
     try:
         slots = parse_integer(cpus, "SLURM_CPUS_ON_NODE", 0, 1 << 20) if cpus else 0
-        _wait_added(DomainPaths(options.run_dir), node)
-        threading.Thread(target=_end_with, args=(options.base,), daemon=True).start()
+        paths = DomainPaths(options.run_dir)
+        _wait_added(paths, node)
+        looking = threading.Thread(
+            target=_end_with, args=(options.base, paths), daemon=True
+        )
+        looking.start()
         serve(options.run_dir, node, NoStepNotes(), slots)
     except CoschedError as error:
         raise SystemExit(f"cosched-slurmagent: {error}") from None
@@ -68,17 +73,18 @@ def _wait_added(paths: DomainPaths, node: str) -> None:
         time.sleep(_POLL_S)
 
 
-def _end_with(base: int) -> None:
+def _end_with(base: int, paths: DomainPaths) -> None:
     """Ends this process once Slurm reports that a job has ended."""
-    words = ("squeue", "--noheader", f"--jobs={base}", "--states=RUNNING", "--format=%i")
-    while True:
+    complaints = Complaints(log_line, time.monotonic_ns)
+    ended = False
+    while not ended:
         time.sleep(_LOOK_S)
-        done = subprocess.run(words, capture_output=True, check=False)
-        unknown = b"Invalid job id" in done.stderr
-        if unknown or (done.returncode == 0 and not done.stdout.strip()):
-            log_line(f"job {base} of Slurm, with the domain's controller, has ended")
-            os.kill(os.getpid(), signal.SIGTERM)
-            return
+        try:
+            ended = has_ended(base, paths, os.environ)
+        except CoschedError as error:
+            complaints.about(None, f"cannot look at job {base} of Slurm", str(error))
+    log_line(f"job {base} of Slurm, with the domain's controller, has ended")
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 if __name__ == "__main__":

@@ -268,6 +268,7 @@ def test_job_submit_plugin_refuses_at_submission(alone):
         (["sbatch", "--wrap=true", "--comment=cosched:within=5s"], "name at least one"),
         (["sbatch", "--wrap=true", "--array=1-2", MATE], "a task of a job array cannot"),
         (["srun", MATE, "true"], "must be able to wait again: use sbatch"),
+        (["sbatch", "--wrap=true", "--no-requeue", MATE], "must be able to wait again"),
     ):
         done = al.slurm.try_run(*words, user=USER)
         assert done.returncode != 0
@@ -275,6 +276,18 @@ def test_job_submit_plugin_refuses_at_submission(alone):
     job = held(al)
     finishes(al, job)
     al.sbatch(mate=False)
+
+
+@pytest.mark.long
+def test_job_submit_plugin_lets_interactive_jobs_hold_where_the_site_wants_that(alone):
+    plugin = LUA.read_text().replace('CANNOT_YIELD = "refuse"', 'CANNOT_YIELD = "hold"')
+    al = alone(
+        "JobSubmitPlugins=lua", beside={"job_submit.lua": plugin}, cannot_yield="hold"
+    )
+    srun = interactive(al)
+    job = al.expect("Ready")["number"]
+    al.order("go", job)
+    assert srun.communicate(timeout=30)[0] == "ran\n"
 
 
 # -- two clusters --------------------------------------------------------------------------

@@ -111,15 +111,22 @@ class Pairs:
 
     def before(self, commands: Sequence[Any]) -> None:
         """Stores the state before these commands are carried out, if it matters to them.
-        Keeps the other domains' opinions about the groups of new jobs."""
+        Keeps the other domains' opinions about the groups of jobs that have not begun."""
         for command in commands:
             if isinstance(command, GroupDisputed):
                 self._disputes[command.number] = objection(command)
                 self._give_opinion(command.number, objection(command))
         for number in [each for each in self._opinions if not self._is_announced(each)]:
             self._give_opinion(number, None)
+        for number in [each for each in self._disputes if not self._may_wait(each)]:
+            del self._disputes[number]
         if not all(map(_leaves_no_trace, commands)):
             self._memory.keep(self.coupling)
+
+    def _may_wait(self, number: int) -> bool:
+        """Returns whether a job with mates has not begun, so a dispute matters to it."""
+        member = self.member(number)
+        return member is not None and member.stage not in (Stage.RUNNING, Stage.OVER)
 
     def send(self, command: Send) -> None:
         """Sends a message without waiting; it may be lost."""

@@ -9,8 +9,10 @@ from cosched.cluster.database import Database, open_database
 from cosched.cluster.member import log_line
 from cosched.core.cluster.coupling.groups import DomainName, Rights
 from cosched.core.cluster.coupling.machine import Coupling
+from cosched.core.cluster.coupling.recovery import next_incarnation
 from cosched.core.cluster.coupling.settings import CouplingSettings
 from cosched.core.cluster.coupling.snapshot import upgraded
+from cosched.core.cluster.coupling.state import State
 from cosched.core.decoding import Malformed
 from cosched.core.errors import CoschedError, StateLost
 
@@ -36,18 +38,23 @@ class SnapshotStore:
     ) -> Coupling:
         """Returns the coupling that goes on from the snapshot, or a new one; it is stored.
 
-        now_ns: the monotonic time. Raises CoschedError if the snapshot is damaged.
+        now_ns: the monotonic time. Raises CoschedError if the snapshot is damaged, or of
+        a domain of another name.
         """
-        stored = self.load()
+        stored, wall_ns = self.load(), time.time_ns()
         if stored is None:
-            coupling = Coupling(name, settings, rights)
+            state = State(name, incarnation=next_incarnation(0, wall_ns))
+            coupling = Coupling(name, settings, rights, state)
         else:
             try:
-                coupling = Coupling.restart(
-                    stored, settings, now_ns, time.time_ns(), rights
-                )
+                coupling = Coupling.restart(stored, settings, now_ns, wall_ns, rights)
             except CoschedError as error:
                 raise CoschedError(f"{self._path}: {error}; {_REMEDY}") from None
+            if coupling.name != name:
+                raise CoschedError(
+                    f"{self._path}: is of domain '{coupling.name}', and domain.toml names "
+                    f"'{name}'; write that name there, or {_REMEDY}"
+                )
         self.keep(coupling)
         return coupling
 

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import os
 import shlex
-import subprocess
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from cosched.cluster.paths import DomainPaths
-from cosched.core.decoding import parse_integer, shown_text
+from cosched.cluster.slurm.user_commands import run, with_cluster
+from cosched.core.decoding import parse_integer
 from cosched.core.errors import CoschedError
 from cosched.start.own_command import own_command
 
 AGENT_MODULE = "cosched_daemons.slurmagent"
-#: How long a command of Slurm may take.
-WITHIN_S = 60.0
 _LIVE = "PENDING,CONFIGURING,RUNNING"
 _JOB_MOST = (1 << 32) - 1
 
@@ -45,11 +43,7 @@ class NodeJobs:
         self._cpus = cpus
         self._words = words
         # What describes the base job must not shape the others.
-        self._environ = {
-            name: value
-            for name, value in environ.items()
-            if name == "SLURM_CONF" or not name.startswith(("SLURM_", "SBATCH_"))
-        }
+        self._environ = with_cluster(environ)
         self._name = f"cosched-{base}"
 
     def listed(self) -> list[NodeJob]:
@@ -99,25 +93,17 @@ class NodeJobs:
 
     def _run(self, *words: str, script: str = "") -> str:
         """Returns what a command prints."""
-        try:
-            done = subprocess.run(
-                words,
-                env=self._environ,
-                cwd=self._paths.directory,
-                input=script.encode(),
-                capture_output=True,
-                timeout=WITHIN_S,
-                check=False,
-            )
-        except FileNotFoundError:
-            raise CoschedError(
-                f"{words[0]} not found; add Slurm's commands to PATH"
-            ) from None
-        except OSError as error:  # the machine has no process or memory left
-            raise CoschedError(f"{words[0]}: {error.strerror}") from None
-        except subprocess.TimeoutExpired:
-            raise CoschedError(f"{words[0]}: no answer within {WITHIN_S:g} s") from None
-        if done.returncode:
-            lines = shown_text(done.stderr).strip().splitlines() or [""]
-            raise CoschedError(f"{words[0]}: {lines[-1]}")
-        return shown_text(done.stdout)
+        return run(words, self._environ, self._paths.directory, script)
+
+
+def has_ended(job: int, paths: DomainPaths, environ: Mapping[str, str]) -> bool:
+    """Returns whether Slurm reports that a job neither runs nor is suspended. Raises
+    CoschedError if Slurm does not answer."""
+    words = ("squeue", "--noheader", f"--jobs={job}", "--states=RUNNING,SUSPENDED")
+    try:
+        found = run((*words, "--format=%i"), with_cluster(environ), paths.directory)
+    except CoschedError as error:
+        if "Invalid job id" in str(error):  # it ended long ago
+            return True
+        raise
+    return not found.strip()

@@ -36,6 +36,12 @@ from cosched.start.own_command import own_command
 
 STEP_MODULE = "cosched_daemons.stepagent"
 GROWING_MODULE = "cosched_daemons.slurmnodes"
+#: Variables of a batch script by which srun may give the step fewer CPUs than the job has.
+#: No option says that they are not set. Slurm 22.05 reads the first two so.
+_FEWER_CPUS = (
+    *("SRUN_CPUS_PER_TASK", "SLURM_EXACT"),
+    *("SLURM_CPUS_PER_TASK", "SLURM_HINT", "SLURM_THREADS_PER_CORE"),
+)
 ABSENT = "absent"
 FAILED = "failed"
 _READ_BYTES = 1 << 16
@@ -75,6 +81,11 @@ def step_words(
         *("--", *own_command(STEP_MODULE)),
         *("--run-dir", str(paths.run_dir), "--mark", mark),
     ]
+
+
+def step_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """Returns the environment of srun, in which the step has all CPUs of the job."""
+    return {name: each for name, each in environ.items() if name not in _FEWER_CPUS}
 
 
 def start_in_allocation(
@@ -135,6 +146,7 @@ def _start_step(
     with log_path(paths).open("wb") as log:
         process = subprocess.Popen(
             step_words(srun, allocation, paths, mark),
+            env=step_environment(environ),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=log,

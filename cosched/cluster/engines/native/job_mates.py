@@ -47,11 +47,10 @@ class JobMates:
     def announce(self, record: Record) -> None:
         """Announces a job to the domains of its mates. Raises CoschedError for a job that
         cannot be in its group; it has ended then."""
-        event = self._announcement(record)
-        if event is None:
-            return
         try:
-            self._driver.handle(event)
+            event = self._announcement(record)
+            if event is not None:
+                self._driver.handle(event)
         except CoschedError as error:
             self._records.finish(record, State.CANCELLED, None, str(error))
             raise
@@ -60,11 +59,9 @@ class JobMates:
         """Returns the event for a job with mates; None for one without, and for one that
         was announced. Raises CoschedError if its mates cannot be."""
         text = record.submission.mates
-        if not text or self._pairs is None:
+        if not text or self._pairs is None or self.has(record.number):
             return None
         mates = parse_mates(text, self._pairs.coupled.name, self._pairs.coupled.domains)
-        if self.has(record.number):
-            return None
         user = find_user_name(record.uid)
         if user is None:
             raise CoschedError(

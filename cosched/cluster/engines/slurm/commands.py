@@ -23,6 +23,7 @@ from cosched.cluster.engines.slurm.jobs import (
 )
 from cosched.cluster.engines.slurm.sinfo import COLUMNS
 from cosched.cluster.engines.slurm.try_options import options
+from cosched.cluster.slurm.user_commands import CONF, without_slurm
 from cosched.core.decoding import shown_text
 from cosched.core.errors import CoschedError
 from cosched.linux.processes.signals import send_to_child
@@ -40,8 +41,8 @@ class SlurmCommands:
     limit_s: after this time a command is ended, and counts as failed."""
 
     def __init__(self, environ: Mapping[str, str], conf: str, limit_s: float) -> None:
-        chosen = {"SLURM_CONF": conf} if conf else {}
-        kept = {k: v for k, v in environ.items() if not k.startswith(("SBATCH_", "SLURM_"))}
+        chosen = {CONF: conf} if conf else {}
+        kept = without_slurm(environ)
         self._environ = {**kept, **chosen, "TZ": "UTC", "LC_ALL": "C"}
         self._limit_s = limit_s
         self._free = asyncio.Semaphore(AT_ONCE)

@@ -210,13 +210,17 @@ class SlurmEngine:
             self._slurm.wake(event.number)
 
     def _lost(self, event: live.NotReady) -> None:
-        self._nodes.pop(event.number, None)
-        member = self._member(event.number)
         self._log(f"job {event.number}: has lost its nodes: {event.reason}")
+        self._lose(event.number)
+
+    def _lose(self, number: int) -> None:
+        """Reports that a job has no nodes any more, unless an order took them."""
+        self._nodes.pop(number, None)
+        member = self._member(number)
         if member is not None and (
             member.stage.has_nodes or member.stage in (Stage.PREPARING, Stage.PREPARED)
         ):
-            self.driver.handle(JobFailed(self._now_ns(), event.number))
+            self.driver.handle(JobFailed(self._now_ns(), number))
 
     def _tried(self, event: live.Tried) -> None:
         member = self._member(event.number)
@@ -258,10 +262,6 @@ class SlurmEngine:
                     self._nodes[event.number] = event.nodes
             self.driver.handle(ended)
         for event in events:
-            if isinstance(event, live.Ready):
-                member = self._member(event.number)
-                if member is not None and member.stage is not Stage.QUEUING:
-                    continue  # it was reported as prepared
             self._take(event)
         self.driver.thaw()
 
@@ -307,8 +307,10 @@ class SlurmEngine:
             self.driver.handle(JobPrepared(self._now_ns(), number, address))
 
     def _refuse(self, number: int, reason: str) -> None:
+        """Refuses a job; one that has nodes gives them back."""
         self._refused[number] = reason
         self._slurm.refuse(number, reason)
+        self.driver.when_idle(partial(self._lose, number))
 
     def _release(self, command: ReleaseJob) -> None:
         number, waits = command.number, self._config.waits

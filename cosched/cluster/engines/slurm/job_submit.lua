@@ -4,6 +4,10 @@
 -- slurm.conf: JobSubmitPlugins=lua; this file lies beside slurm.conf as job_submit.lua.
 -- A site that has such a file calls cosched_refuses from its own slurm_job_submit.
 
+-- Write "hold" if slurm.cannot_yield of domain.toml is that: then jobs of srun and salloc
+-- may have mates.
+local CANNOT_YIELD = "refuse"
+
 local FORMS = {
     "^mate=[%w][%w._-]*@[%w][%w._-]*$",
     "^within=[%d.]+%a+$",
@@ -27,7 +31,8 @@ function cosched_refuses(job)
     if comment == nil or comment:sub(1, 8) ~= "cosched:" then
         return nil
     end
-    if job.script == nil or job.script == "" then
+    local is_batch = job.script ~= nil and job.script ~= ""
+    if CANNOT_YIELD == "refuse" and (not is_batch or job.requeue == 0) then
         return "a job with mates must be able to wait again: use sbatch, with --requeue"
     end
     if job.array_inx ~= nil then

@@ -125,8 +125,9 @@ class SlurmJob(msgspec.Struct):
     @property
     def only_completes(self) -> bool:
         """Returns whether its epilog runs. The job was put back into the queue or is over:
-        squeue prints COMPLETING alone for both."""
-        return self.states == ["COMPLETING"]
+        Slurm 22.05 prints COMPLETING alone for both."""
+        states = set(self.states)
+        return "COMPLETING" in states and states <= {"COMPLETING", *_OVER}
 
     @property
     def held(self) -> bool:

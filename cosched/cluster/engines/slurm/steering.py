@@ -46,8 +46,9 @@ Log = Callable[[str], None]
 
 #: In front of the addresses of a started job's mates, in its AdminComment.
 MATES = "cosched: mates "
-#: How often squeue runs while an order is being carried out.
+#: How often squeue runs while an order is being carried out, and for how long.
 _BUSY_POLL_S = 0.25
+_BUSY_S = 10.0
 _LEAST_POLL_S = 0.1
 #: Slurm refuses changes of a job while its prolog is being cleaned up.
 _SETTLES_WITHIN_S = 30.0
@@ -183,10 +184,11 @@ class SlurmSteering:
 
     async def _only_hold(self, tracked: Tracked, wait_s: float) -> None:
         """Treats a job that cannot yield as if it had: it keeps its nodes meanwhile."""
-        self._report(GaveBack(tracked.job.number))
+        number = tracked.job.number
+        self._report(GaveBack(number))
         await asyncio.sleep(wait_s)
-        if tracked.phase is Phase.READY:
-            self._report(Ready(tracked.job.number, tracked.nodes))
+        if self._tracker.get(number) is tracked and tracked.phase is Phase.READY:
+            self._report(Ready(number, tracked.nodes))
 
     async def _wait_again(
         self, number: int, gone: asyncio.Future[None] | None, wait_s: float
@@ -304,7 +306,7 @@ class SlurmSteering:
             self._poll_now.clear()
             await self._poll()
             pause_s = self._settings.poll_s
-            if self._tracker.busy:
+            if self._tracker.is_busy(time.monotonic() - _BUSY_S):
                 pause_s = min(pause_s, _BUSY_POLL_S)
             await asyncio.sleep(_LEAST_POLL_S)
             await _wait(self._poll_now, pause_s)

@@ -139,11 +139,12 @@ class Tracker:
         """Whether a gate waits whose job squeue has not shown yet."""
         return bool(self._early)
 
-    @property
-    def busy(self) -> bool:
-        """Whether squeue should soon show the effect of an order."""
+    def is_busy(self, since: float) -> bool:
+        """Returns whether squeue should soon show the effect of an order that was given
+        after a time. Slurm may take long: nodes may have to boot."""
         return any(
-            each.phase in (Phase.GOING, Phase.LEAVING) for each in self._jobs.values()
+            each.phase in (Phase.GOING, Phase.LEAVING) and each.since > since
+            for each in self._jobs.values()
         )
 
     @property

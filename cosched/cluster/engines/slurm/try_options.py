@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 from cosched.cluster.engines.slurm.jobs import SlurmJob, number
 
 #: Why jobs wait that Slurm would start if it had nodes for them.
 _FOR_NODES = ("Resources", "Priority")
+#: In front of each device of a node: later versions write ``gres/gpu:2``.
+_GRES = re.compile(r"\bgres[:/]")
 #: The option for each way to share nodes, as squeue shows it.
 _SHARING = {
     "none": "--exclusive",
@@ -49,7 +53,7 @@ def options(job: SlurmJob) -> list[str]:
         "exclude": job.excluded_nodes,
         "reservation": job.resv_name,
         "licenses": job.licenses,
-        "gres": (job.tres_per_node or "").replace("gres:", ""),
+        "gres": _GRES.sub("", job.tres_per_node or ""),
     }
     shared = job.shared if isinstance(job.shared, list) else [job.shared]
     return [

@@ -195,7 +195,7 @@ class Coupling:
         snapshot = unpack(stored)
         state = snapshot.state
         shift_clock(state, now_ns, wall_ns - snapshot.wall_ns)
-        restarted(state)
+        restarted(state, wall_ns)
         return cls("", settings, rights, state)
 
     def configure(self, settings: CouplingSettings, rights: Rights | None = None) -> None:
@@ -255,6 +255,7 @@ class Coupling:
 
     def _queued(self, member: GroupJob, event: JobQueued) -> None:
         self._state.epoch += 1
+        self._post.doubt(member.group.others(self.name))
         self._jobs.queue(member, event.size)
 
     def _got_no_nodes(self, member: GroupJob, event: JobNotReady) -> None:
@@ -272,7 +273,9 @@ class Coupling:
     def _announce(self, event: JobAnnounced) -> None:
         self._timers.forget()  # the group's name may be free again
         member = self._jobs.announce(event.number, event.group, event.user, event.wall_ns)
-        for domain in event.group.others(self.name):
+        others = event.group.others(self.name)
+        self._post.doubt(others)
+        for domain in others:
             self._post.ask(domain, member, Announce())
 
     def _got_nodes(self, member: GroupJob, event: JobReady) -> None:

@@ -117,12 +117,12 @@ class ReadyJobs:
         settings = self._jobs.settings
         member.turn.asking = None
         member.past.cause, member.past.cause_at = cause, domain
-        if member.stage is Stage.READY:
-            if cause is Cause.REFUSED or self._yields_while_down(cause):
-                self._yield(member)
-            else:
-                down = cause is Cause.DOWN and settings.when_down is WhenDown.HOLD
-                self._hold_or_yield(member, Scheme.HOLD if down else settings.scheme)
+        is_ready = member.stage is Stage.READY
+        if cause is Cause.REFUSED or (is_ready and self._yields_while_down(cause)):
+            self._yield(member)
+        elif is_ready:
+            down = cause is Cause.DOWN and settings.when_down is WhenDown.HOLD
+            self._hold_or_yield(member, Scheme.HOLD if down else settings.scheme)
         if cause in PASSES:
             retry_ns = self._retry_ns(member, cause, domain)
             if member.dates.retry_ns is None or retry_ns < member.dates.retry_ns:

@@ -18,11 +18,19 @@ from cosched.core.cluster.coupling.mail.post import Post
 from cosched.core.cluster.coupling.mate_messages import Go
 from cosched.core.cluster.coupling.ready import ReadyJobs
 from cosched.core.cluster.coupling.state import GroupJob, Stage, State
+from cosched.core.units import NS_PER_MS
 
 
-def restarted(state: State) -> None:
+def next_incarnation(last: int, wall_ns: int) -> int:
+    """Returns an incarnation that is greater than all before. Other domains may have seen
+    greater ones than ``last``: a backup may have replaced the store, or it was lost. So it
+    is at least the wall time in ms."""
+    return max(last + 1, wall_ns // NS_PER_MS)
+
+
+def restarted(state: State, wall_ns: int) -> None:
     """Makes a restored state ready for the reports of the engine."""
-    state.incarnation += 1
+    state.incarnation = next_incarnation(state.incarnation, wall_ns)
     state.next_number = 1
     state.recovering = True
     state.found.clear()
@@ -30,7 +38,7 @@ def restarted(state: State) -> None:
     state.questions.clear()
     state.wake_ns = None
     for peer in state.peers.values():
-        peer.down = False
+        peer.down = peer.doubted = False
     for member in state.members.values():
         member.turn.asking = member.turn.owed = member.turn.trying = None
         member.dates.retry_ns = None
@@ -64,6 +72,7 @@ def shift_clock(state: State, now_ns: int, away_ns: int) -> None:
                 since[domain] += shift_ns
     for peer in state.peers.values():
         peer.down_ns += shift_ns
+    _shift(state, ("released_ns",), shift_ns)
     state.now_ns = state.ticked_ns = now_ns
 
 
@@ -110,6 +119,8 @@ def _reconcile_one(
             jobs.commands.append(GoJob(member.number, member.past.addresses))
         elif member.stage is not Stage.PREPARED or jobs.promise_of(member) is None:
             jobs.take_back(member)  # it has no vote, or its round here was not decided
+    elif member.stage is Stage.OVER and member.past.began:
+        return  # it was put back after it had run: it does not wait for its mates
     else:
         began = member.stage is Stage.RUNNING
         jobs.queue(member, size)

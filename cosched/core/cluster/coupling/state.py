@@ -263,8 +263,7 @@ class Open(msgspec.Struct):
     first_ns: int  #: when it was sent first
     #: When it was sent first, or when the other domain last was at work on it.
     heard_ns: int
-    next_ns: int  #: when it is sent again
-    times: int = 1  #: how often it was sent
+    sent_ns: int = 0  #: when it was sent last
 
 
 class Peer(msgspec.Struct):
@@ -276,6 +275,7 @@ class Peer(msgspec.Struct):
     answers: dict[int, Answer] = {}
     down: bool = False  #: it does not answer, since down_ns
     down_ns: int = 0  #: since when, by the monotonic clock
+    doubted: bool = False  #: whether that is old, and the domain was just asked again
 
 
 class Counts(msgspec.Struct):
@@ -313,7 +313,7 @@ class State(msgspec.Struct):
     """Everything that a coupled domain remembers."""
 
     name: DomainName  #: of this domain
-    incarnation: int = 1  #: grows with each restart
+    incarnation: int = 1  #: grows with each restart, also of an older state
     next_number: int = 1  #: the number of the next question or round
     now_ns: int = 0  #: the latest time, monotonic
     capacity: int = 0  #: nodes in service

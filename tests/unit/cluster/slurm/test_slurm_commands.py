@@ -52,6 +52,12 @@ def test_nodes_of_all_partitions(double):
     assert shown == "--all --noheader --Node --format=%N %T %h %R\n"
 
 
+def test_settings_of_the_operator_for_slurms_commands_do_not_count(double, monkeypatch):
+    for name in ("SINFO_PARTITION", "SQUEUE_USERS", "SCANCEL_INTERACTIVE", "SLURM_CONF"):
+        monkeypatch.setenv(name, "mark")
+    assert "mark" not in asyncio.run(double("env").nodes())
+
+
 @pytest.mark.parametrize(
     ("script", "says"),
     [("echo no such thing >&2; exit 1", "no such thing"), ("exit 3", "3")],

@@ -543,6 +543,22 @@ def test_job_that_cannot_yield_starts_before_its_lease_ends(slurm):
     slurm(scenario)
 
 
+def test_job_that_only_holds_and_is_over_is_not_ready_again(slurm):
+    async def scenario(slurm):
+        await slurm.only_hold()
+        slurm.show(7, batch_flag=False)
+        await slurm.event(Submitted)
+        async with slurm.gate(7):
+            await slurm.event(Ready)
+            tracked = slurm.engine._tracker.get(7)
+            slurm.show(7, job_state="CANCELLED")
+            await slurm.event(Cancelled)
+            await slurm.engine._only_hold(tracked, 0.0)  # its wait ends after the job
+        assert len(slurm.seen(Ready)) == 1
+
+    slurm(scenario)
+
+
 def test_strangers_at_the_gates_socket_do_not_fill_the_log(slurm):
     async def scenario(slurm):
         slurm.engine._gates.users = frozenset()

@@ -8,7 +8,7 @@ import pytest
 
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.slurm.growing import Growing
-from cosched.cluster.slurm.node_jobs import NodeJob, NodeJobs
+from cosched.cluster.slurm.node_jobs import NodeJob, NodeJobs, has_ended
 from cosched.core.cluster.growth import LEAST_OUT_NS, Bounds
 from cosched.core.errors import CoschedError
 
@@ -126,6 +126,50 @@ def test_command_that_cannot_be_started_is_one_line(tmp_path, monkeypatch):
     jobs = NodeJobs(DomainPaths(tmp_path), 7, 1, (), {})
     with pytest.raises(CoschedError, match="squeue: Resource temporarily unavailable"):
         jobs.listed()
+
+
+@pytest.fixture
+def squeue(tmp_path):
+    """Makes the command of a script; returns the paths of a domain and an environment."""
+
+    def make(script):
+        command = tmp_path / "squeue"
+        command.write_text(f"#!/bin/sh\n{script}\n")
+        command.chmod(0o755)
+        paths = DomainPaths(tmp_path)
+        paths.directory.mkdir()
+        return paths, {"PATH": f"{tmp_path}:{os.environ['PATH']}", "SLURM_CONF": "c"}
+
+    return make
+
+
+def test_settings_of_a_user_for_squeue_hide_no_job(squeue):
+    paths, environ = squeue(
+        '[ -z "$SQUEUE_PARTITION$SLURM_CLUSTERS" ] && [ "$SLURM_CONF" = c ] || exit 0\n'
+        'echo "8|RUNNING|far"'
+    )
+    environ |= {"SQUEUE_PARTITION": "debug", "SLURM_CLUSTERS": "other"}
+    assert NodeJobs(paths, 7, 1, (), environ).listed() == [NodeJob(8, "far")]
+    assert not has_ended(7, paths, environ)
+
+
+@pytest.mark.parametrize(
+    ("script", "ended"),
+    [
+        ("true", True),
+        ("echo slurm_load_jobs error: Invalid job id specified >&2; exit 1", True),
+        ('case "$*" in *SUSPENDED*) echo 7 ;; esac', False),
+    ],
+)
+def test_job_with_the_controller_has_ended_if_slurm_reports_that(squeue, script, ended):
+    paths, environ = squeue(script)
+    assert has_ended(7, paths, environ) == ended
+
+
+def test_slurm_that_does_not_answer_ends_no_job(squeue):
+    paths, environ = squeue("echo Unable to contact slurm controller >&2; exit 1")
+    with pytest.raises(CoschedError, match="squeue: Unable to contact"):
+        has_ended(7, paths, environ)
 
 
 @pytest.fixture

@@ -27,6 +27,7 @@ from cosched.cluster.engines.slurm.try_options import (
         ({"shared": "shared"}, ["--oversubscribe"]),
         ({"shared": ["oversubscribe"]}, ["--oversubscribe"]),
         ({"tres_per_node": "gres:gpu:2", "licenses": "x:1"}, ["--gres=gpu:2"]),
+        ({"tres_per_node": "gres/gpu:2,gres/x:1"}, ["--gres=gpu:2,x:1"]),
     ],
 )
 def test_what_the_job_needs_is_an_option(fields, words):

@@ -11,6 +11,7 @@ from cosched.cluster.slurm.step import (
     allocation_places,
     log_path,
     start_in_allocation,
+    step_environment,
     step_words,
 )
 from cosched.core.errors import CoschedError
@@ -47,6 +48,11 @@ def test_step_has_one_agent_a_node_and_overlaps(tmp_path):
     words = step_words("/bin/srun", allocation, DomainPaths(tmp_path), "abc")
     assert {"--nodes=2", "--ntasks=2", "--ntasks-per-node=1", "--overlap"} <= set(words)
     assert words[-4:] == ["--run-dir", str(tmp_path), "--mark", "abc"]
+
+
+def test_step_does_not_get_the_cpus_of_one_task_of_the_script():
+    environ = {**NODES, "SRUN_CPUS_PER_TASK": "1", "SLURM_HINT": "nomultithread"}
+    assert step_environment(environ) == NODES
 
 
 def make_step(tmp_path, script):

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from functools import partial
 
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -254,6 +255,16 @@ def test_ready_job_that_cannot_yield_ends_its_hold_with_its_lease():
         assert tracker.only_hold_until(60.0) == []
 
 
+def test_squeue_does_not_run_often_while_slurm_takes_long_to_start_a_job():
+    tracker = Tracker("a", ["b"], only_hold=False)
+    polled(tracker)
+    tracker.came(Gate(7, 0, "n1", "life", 2.0))
+    assert not tracker.is_busy(0.0)
+    tracker.go(7, 3.0)
+    assert tracker.is_busy(2.0)
+    assert not tracker.is_busy(3.0)
+
+
 def test_job_of_a_user_without_a_name_is_refused():
     for name in (None, ""):
         tracker = Tracker("a", ["b"], only_hold=False)
@@ -340,6 +351,19 @@ def test_epilog_after_a_yield_is_no_start():
     assert polled(tracker, 6.0, job_state=["COMPLETING"]) == []
     assert polled(tracker, 7.0) == []
     assert [type(step) for step in tracker.came(Gate(7, 1, "n1", "x", 8.0))] == [Ready]
+
+
+@pytest.mark.parametrize("state", ["CANCELLED", "FAILED"])
+def test_epilog_of_a_job_that_ends_at_its_gate_is_no_start(state):
+    """Slurm 23.02 and later print both words."""
+    tracker = Tracker("a", ["b"], only_hold=False)
+    polled(tracker)
+    tracker.came(Gate(7, 0, "n1", "life", 2.0))
+    assert polled(tracker, 3.0, job_state=[state, "COMPLETING"]) == []
+    assert polled(tracker, 4.0, job_state=[state]) == [
+        Cancelled(7, state),
+        GateOrder("life", GO),
+    ]
 
 
 def test_epilog_after_a_start_is_one():

@@ -2,13 +2,14 @@
 
 A domain that does not answer for ``answer_ns`` is *down*. From then on questions to it fail
 at once, so it delays nothing. A ``Ping`` goes to it from time to time; any message from it
-ends that state. A question about a decision (``Go``, ``Outcome``) is never given up:
-it is sent again until its job or its round needs it no more.
+ends that state. While no job waits, these pauses grow, so a new job asks first whether the
+domain is back (``doubt``). A question about a decision (``Go``, ``Outcome``) is never given
+up: it is sent again until its job or its round needs it no more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 
 from cosched.core.cluster.coupling.engine_messages import Send
@@ -76,8 +77,7 @@ class Post:
             "" if member is None else member.user,
             ask,
         )
-        now_ns, patience = state.now_ns, self._jobs.settings.patience
-        opened = Open(to, question, job, now_ns, now_ns, now_ns + patience.resend_ns)
+        opened = Open(to, question, job, state.now_ns, state.now_ns, state.now_ns)
         if self.is_down(to) and not isinstance(ask, (Ping, *LASTING)):
             self._jobs.todo.append(partial(self._on_reply, opened, None))
             return number
@@ -93,7 +93,22 @@ class Post:
     def is_down(self, name: DomainName) -> bool:
         """Returns whether a domain does not answer."""
         peer = self._state.peers.get(name)
-        return peer is not None and peer.down
+        return peer is not None and peer.down and not peer.doubted
+
+    def doubt(self, names: Iterable[DomainName]) -> None:
+        """Sends all questions again to domains that are down, unless each got one within
+        ``probe_ns``. For ``answer_ns`` they do not count as down: their silence is an old
+        one, and no job may start alone because of that."""
+        least_ns = self._state.now_ns - self._jobs.settings.patience.probe_ns
+        asked = {
+            opened.to
+            for opened in self._state.questions.values()
+            if opened.sent_ns > least_ns
+        }
+        for name in names:
+            if self.is_down(name) and name not in asked:
+                self._state.peers[name].doubted = True
+                self._resend_all(name)
 
     def withdraw(self, number: int | None) -> None:
         """Forgets a question whose answer is not needed any more."""
@@ -133,18 +148,17 @@ class Post:
         peer = self._state.peers.get(name)
         if peer is None or not peer.down:
             return
-        peer.down = False
+        peer.down = peer.doubted = False
         for number, opened in list(self._state.questions.items()):
             if opened.to == name and isinstance(opened.question.ask, Ping):
                 del self._state.questions[number]
-            elif opened.to == name:
-                opened.heard_ns = self._state.now_ns
-                self._resend(opened)
+        self._resend_all(name)
         self._on_back(name)
 
     def lose(self, name: DomainName) -> None:
         """Marks a domain as down, and gives up the questions to it."""
         peer = self._state.peers.setdefault(name, Peer())
+        peer.doubted = False
         if not peer.down:
             peer.down, peer.down_ns = True, self._state.now_ns
             self._state.counts.peers_down += 1
@@ -171,7 +185,7 @@ class Post:
             )
             if expired:
                 del self._state.questions[number]
-            elif now_ns >= opened.next_ns and self._matters(opened):
+            elif now_ns >= self._next_ns(opened) and self._matters(opened):
                 self._resend(opened)
 
     def _matters(self, opened: Open) -> bool:
@@ -189,29 +203,36 @@ class Post:
             )
         )
 
+    def _resend_all(self, name: DomainName) -> None:
+        """Sends all questions to a domain again; the silence before does not count."""
+        for opened in self._state.questions.values():
+            if opened.to == name:
+                opened.heard_ns = self._state.now_ns
+                self._resend(opened)
+
     def _resend(self, opened: Open) -> None:
-        opened.next_ns = self._state.now_ns + self._pause_ns(opened.to)
-        opened.times += 1
+        opened.sent_ns = self._state.now_ns
         self._state.counts.resent += 1
         self._jobs.commands.append(Send(opened.to, opened.question))
 
-    def _pause_ns(self, to: DomainName) -> int:
-        """Returns how long a question waits until it is sent again. While no job waits,
-        each pause is as long as the domain has been down."""
+    def _next_ns(self, opened: Open) -> int:
+        """Returns when a question is sent again. While no job waits, each pause is as long
+        as the domain had been down."""
         patience = self._jobs.settings.patience
-        if not self.is_down(to):
-            return patience.resend_ns
-        if self._jobs.waiting:
-            return patience.probe_ns
-        return max(patience.probe_ns, self._state.now_ns - self._state.peers[to].down_ns)
+        if not self.is_down(opened.to):
+            return opened.sent_ns + patience.resend_ns
+        silence_ns = 0
+        if not self._jobs.waiting:
+            silence_ns = opened.sent_ns - self._state.peers[opened.to].down_ns
+        return opened.sent_ns + max(patience.probe_ns, silence_ns)
 
     def wake_ns(self) -> int | None:
         """Returns when a question must be sent again or given up."""
         answer_ns = self._jobs.settings.patience.answer_ns
         times = [
-            min(opened.next_ns, opened.heard_ns + answer_ns)
+            min(self._next_ns(opened), opened.heard_ns + answer_ns)
             if not self.is_down(opened.to)
-            else opened.next_ns
+            else self._next_ns(opened)
             for opened in self._state.questions.values()
             if self._matters(opened)
         ]

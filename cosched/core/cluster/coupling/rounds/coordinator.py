@@ -114,7 +114,8 @@ class Coordinator:
         current.ready[by] = owed
         if by not in current.asked:
             current.asked.append(by)
-        if by not in current.reserved and by not in current.absent:
+        current.absent.pop(by, None)  # its domain is back, or has the group by now
+        if by not in current.reserved:
             current.reserved.append(by)
         if self._state.name not in current.asked:
             current.asked.append(self._state.name)

@@ -32,7 +32,9 @@ from cosched.cluster.engines.slurm.events import (
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.user_socket import Person
 from cosched.core.cluster.coupling.engine_messages import Received
+from cosched.core.cluster.coupling.groups import Rights
 from cosched.core.cluster.coupling.mate_messages import Question
+from cosched.core.cluster.coupling.settings import CouplingSettings
 from cosched.core.cluster.coupling.state import Stage
 from cosched.core.cluster.queue.queue_events import Ticked
 from cosched.core.errors import CoschedError, StateLost
@@ -107,6 +109,7 @@ class Engine:
 
     def refuse(self, number, reason):
         self.refused[number] = reason
+        self.give_back(number, 3600.0)
 
     def cancel(self, number, reason):
         raise AssertionError("nothing here cancels jobs")
@@ -163,10 +166,14 @@ class Pair:
             domain.report(Ready(number, f"n{number}"))
         domain.report(Reached(True))
 
-    def stop(self, name):
+    def stop(self, name, store=None):
+        """Ends a controller; returns what its store has, if that is named."""
         domain = self.domains.pop(name)
         domain.driver.close()
         self.engines[name].report = lambda event: None
+        if store is not None:
+            domain.pairs._memory.close()
+        return store and store.read_bytes()
 
     def stage(self, name, number):
         return self.domains[name].pairs.coupling.state.members[number].stage
@@ -314,6 +321,27 @@ async def test_second_job_of_a_group_and_disputed_groups_are_refused(tmp_path):
 
 
 @scenario
+async def test_job_that_holds_does_not_count_as_ready_once_its_group_is_refused(tmp_path):
+    """Its mate comes with other options; then the mate's user corrects them."""
+    pair = Pair(tmp_path, again="50ms")
+    a, b = pair.engines.values()
+    await asyncio.sleep(0.05)
+    a.submit(1)
+    await until(lambda: pair.stage("a", 1) is Stage.HOLDING, "a holds")
+    b.resting.add(7)
+    b.submit(7, text="mate=g@a,within=60s", own="b")
+    await until(lambda: 1 in a.refused, "b refuses the group, too")
+    await until(lambda: pair.stage("a", 1) is Stage.QUEUING, "it has no nodes")
+    assert 1 in a.queue
+    b.report(Cancelled(7, "its comment has changed"))
+    assert "b refuses its group" in pair.why("a", 1)
+    b.resting.clear()
+    b.submit(7, text="mate=g@a", own="b")
+    await until(lambda: (a.gone, b.gone) == ([1], [7]), "both start")
+    assert not any(domain.pairs._disputes for domain in pair.domains.values())
+
+
+@scenario
 async def test_controller_that_was_killed_continues(tmp_path):
     pair = Pair(tmp_path)
     a, b = pair.engines.values()
@@ -325,6 +353,36 @@ async def test_controller_that_was_killed_continues(tmp_path):
     await asyncio.sleep(0.1)
     pair.start("a")
     await until(lambda: (a.gone, b.gone) == ([1], [7]), "both start")
+
+
+@pytest.mark.parametrize("backup", [False, True])
+@scenario
+async def test_domain_whose_store_is_lost_or_older_starts_pairs_again(tmp_path, backup):
+    """The other domain has seen later lives of it."""
+    pair = Pair(tmp_path, answer="2s")
+    a, b = pair.engines.values()
+    store = tmp_path / "a.sqlite"
+    stored = []
+    for _ in range(3):
+        await asyncio.sleep(0.05)
+        stored.append(pair.stop("a", store))
+        pair.start("a")
+    await asyncio.sleep(0.05)
+    a.submit(1)
+    b.submit(7, text="mate=g@a", own="b")
+    await until(lambda: (a.gone, b.gone) == ([1], [7]), "both start")
+    a.end(1)
+    pair.stop("a", store)
+    store.unlink()
+    if backup:
+        store.write_bytes(stored[0])
+    pair.start("a")
+    await asyncio.sleep(0.05)
+    a.submit(2, text="mate=h@b")
+    b.submit(8, text="mate=h@a", own="b")
+    await until(lambda: (a.gone, b.gone) == ([1, 2], [7, 8]), "both start")
+    for domain in pair.domains.values():
+        assert domain.pairs.coupling.counts.started_alone == 0
 
 
 @scenario
@@ -432,6 +490,35 @@ async def test_job_that_ran_does_not_wait_for_its_mates_again(tmp_path):
     assert a.refused == {}
 
 
+@pytest.mark.parametrize("has_nodes", [False, True])
+@scenario
+async def test_job_that_ran_does_not_wait_again_after_a_restart(tmp_path, has_nodes):
+    """Slurm has put it back, and the domain of its mate does not answer by now."""
+    pair = Pair(tmp_path, when_down="yield")
+    a, b = pair.engines.values()
+    await asyncio.sleep(0.05)
+    a.submit(1)
+    b.submit(7, text="mate=g@a", own="b")
+    await until(lambda: (a.gone, b.gone) == ([1], [7]), "both start")
+    await asyncio.sleep(0.05)
+    a.end(1)
+    a.resting.update([1, 2])
+    a.submit(1)
+    a.submit(2, text="mate=other@b")  # its announcement stores that the first one ran
+    del a.queue[2]
+    pair.stop("a")
+    pair.stop("b")
+    if has_nodes:
+        a.ready[1] = a.queue.pop(1)
+    pair.start("a")
+    state = pair.domains["a"].pairs.coupling.state
+    await until(lambda: not state.recovering, "the jobs are reported")
+    assert pair.stage("a", 1) is Stage.OVER
+    a.wake(1)
+    await until(lambda: a.gone == [1, 1], "it starts")
+    assert pair.domains["a"].pairs.coupling.counts.started == 1
+
+
 @scenario
 async def test_second_start_of_a_job_has_the_addresses_of_its_mates(tmp_path):
     """Slurm has put the job back, although its start was decided."""
@@ -471,6 +558,20 @@ async def test_job_that_was_forgotten_while_it_waited_is_announced_again(tmp_pat
     a.wake(1)
     assert a.refused == {}
     assert pair.stage("a", 1) is not Stage.OVER
+
+
+def test_store_of_a_domain_of_another_name_is_refused(tmp_path):
+    def restart(name):
+        store = SnapshotStore(tmp_path / "mates.sqlite")
+        try:
+            return store.restart(name, CouplingSettings(), Rights(), 0)
+        finally:
+            store.close()
+
+    restart("intrepid")
+    assert restart("intrepid").name == "intrepid"
+    with pytest.raises(CoschedError, match=r"is of domain 'intrepid'.* names 'eureka'"):
+        restart("eureka")
 
 
 def test_configuration_of_the_guide():

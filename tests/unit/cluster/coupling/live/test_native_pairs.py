@@ -9,7 +9,9 @@ from dataclasses import replace
 import pytest
 
 from cosched.cluster.record import State
+from cosched.config.coupling import CouplingTable
 from cosched.core.cluster.coupling.state import Stage
+from cosched.core.config.tables import read
 from cosched.core.errors import CoschedError
 from tests.unit.cluster.coupling.live.native_sites import (
     Crash,
@@ -328,6 +330,30 @@ def test_exclusive_job_with_mates_survives_a_restart_with_shared_nodes(tmp_path)
         b = be.submit("mate=g@al")
         await until(lambda: together(al, be, a, b), "no pair")
         await over((al, a), (be, b))
+
+    run(tmp_path, scenario)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_mates_in_a_domain_that_was_removed_leave_no_job_without_an_end(tmp_path, known):
+    """known: the job was announced; its mate's domain counts as down then."""
+
+    async def scenario(al, be):
+        a = al.submit("mate=g@be", nodes=2)
+        await until(lambda: al.stage(a) is Stage.HOLDING, "it does not hold")
+        be.crash()
+        al.crash()
+        if not known:  # the controller ended before it announced the job
+            (al.folder / "mates.sqlite").unlink()
+        table = {"listen": "127.0.0.1:1", "domains": {"ce": "127.0.0.1:1"}, "answer": "2s"}
+        al.config = replace(al.config, coupling=read(CouplingTable, table))
+        al.start()
+        if known:
+            await over((al, a))
+            assert al.state(a) is State.DONE
+        else:
+            assert al.state(a) is State.CANCELLED
+            assert "domain 'be' is not coupled; known: ce" in al.record_of(a).reason
 
     run(tmp_path, scenario)
 
