@@ -18,7 +18,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from cosched.cluster.answers import NodeInfo
+from cosched.cluster.answers import JobInfo, NodeInfo
 from cosched.cluster.client import Client
 from cosched.cluster.slurm.node_jobs import NodeJob, NodeJobs
 from cosched.core.cluster.growth import Ask, Bounds, Request, Withdraw, decide
@@ -71,7 +71,7 @@ class Growing:
         self._remove_lost(client, jobs, nodes)
         self._shrink(nodes)
         self._note_idle(nodes, now_ns)
-        waiting = [job["nodes"] or 1 for job in client.queue() if job["state"] == "queued"]
+        waiting = [job["nodes"] or 1 for job in client.queue() if _needs_nodes(job)]
         staying = [node for node in nodes.values() if node["state"] != "leaving"]
         commands = decide(
             now_ns,
@@ -198,3 +198,9 @@ class Growing:
             self._not_before_ns = now_ns + PAUSE_NS
             raise
         self._log(f"asked Slurm for {count} more nodes")
+
+
+def _needs_nodes(job: JobInfo) -> bool:
+    """Returns whether a job could start if there were nodes. One that is kept back cannot:
+    its nodes would be idle, at the user's cost, until other jobs have ended."""
+    return job["state"] == "queued" and not job["waits_for"]

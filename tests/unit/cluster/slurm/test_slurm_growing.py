@@ -20,7 +20,7 @@ class Site:
         self.jobs = [NodeJob(7, "far")]
         self.states = {"own": "up", "far": "up"}
         self.asked, self.cancelled, self.removed, self.refuses = 0, [], [], False
-        self.kept, self.fixed, self.wanted = [], False, 2
+        self.kept, self.fixed, self.wanted, self.kept_back = [], False, 2, []
 
     def listed(self):
         return self.jobs
@@ -43,7 +43,8 @@ class Site:
         ]
 
     def queue(self):
-        return [{"nodes": self.wanted, "state": "queued"}] if self.wanted else []
+        waits = {"nodes": self.wanted, "state": "queued", "waits_for": ""}
+        return [waits, *self.kept_back] if self.wanted else self.kept_back
 
     def remove(self, names, *, now=False):
         if self.refuses:
@@ -195,3 +196,11 @@ def test_lost_node_that_stays_in_the_own_job_does_not_count(site, wide):
     site.states["n2"] = "lost"
     wide.step(site, 0)
     assert site.asked == 1
+
+
+def test_job_that_is_kept_back_needs_no_node_yet(site, growing):
+    """Its node would be idle, and cost the user time at the site, until job 3 has ended."""
+    site.wanted = 0
+    site.kept_back = [{"nodes": 2, "state": "queued", "waits_for": "after 3"}]
+    growing.step(site, 0)
+    assert (site.asked, site.removed) == (0, [("far", False)])
