@@ -5,9 +5,8 @@ import os
 from unittest.mock import Mock
 
 import pytest
-
 from cosched.cluster.paths import DomainPaths
-from cosched.cluster.slurm.growing import Growing
+from cosched.cluster.slurm.growing import PAUSE_NS, Growing
 from cosched.cluster.slurm.node_jobs import NodeJob, NodeJobs
 from cosched.core.cluster.growth import LEAST_OUT_NS, Bounds
 from cosched.core.errors import CoschedError
@@ -134,7 +133,10 @@ def wide(site):
     """A domain whose own job has three nodes; no job waits."""
     site.jobs, site.wanted = [], 0
     site.states = {"n1": "up", "n2": "up", "n3": "up"}
-    return Growing(Bounds(1, 3, 10), ["n1", "n2", "n3"], "n2", 1, site, lambda _line: None)
+    lines = []
+    made = Growing(Bounds(1, 3, 10), ["n1", "n2", "n3"], "n2", 1, site, lines.append)
+    made.lines = lines
+    return made
 
 
 def test_own_job_gives_idle_nodes_back_and_keeps_one(site, wide):
@@ -172,11 +174,24 @@ def test_node_that_leaves_stays_in_the_job_until_it_has_gone(site, wide):
 def test_job_that_slurm_does_not_shrink_keeps_its_other_nodes(site, wide):
     site.fixed = True
     del site.states["n3"]  # an operator has removed it
-    with pytest.raises(CoschedError, match="disabled"):
-        wide.step(site, 0)
-    wide.step(site, 10)
-    wide.step(site, 100)
+    for now_ns in (0, 10, 100, PAUSE_NS):
+        wide.step(site, now_ns)
     assert (site.removed, site.kept) == ([], [])
+    (line,) = wide.lines
+    assert line.startswith("the job keeps n3, which the domain does not use: scontrol: ")
+
+
+def test_slurm_that_did_not_answer_gets_the_node_later(site, wide):
+    """Otherwise neither the domain nor Slurm would use it as long as the job lasts."""
+    site.fixed = True
+    for now_ns in (0, 10, 11):
+        wide.step(site, now_ns)
+    assert site.removed == [("n3", False), ("n1", False)]
+    site.fixed = False
+    wide.step(site, 11 + PAUSE_NS - 1)
+    assert site.kept == []
+    wide.step(site, 11 + PAUSE_NS)
+    assert site.kept == [("n2",)]
 
 
 @pytest.mark.parametrize("state", ["lost", "down"])
