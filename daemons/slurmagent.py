@@ -15,7 +15,9 @@ from cosched.cluster.agent.steps import NoStepNotes
 from cosched.cluster.keys import known_keys
 from cosched.cluster.member import log_line
 from cosched.cluster.paths import DomainPaths
+from cosched.cluster.slurm.node_jobs import WITHIN_S
 from cosched.config.domain import load_config
+from cosched.core.complaints import Complaints
 from cosched.core.decoding import parse_integer
 from cosched.core.errors import CoschedError
 from cosched.core.names import CONTROLLER
@@ -70,15 +72,30 @@ def _wait_added(paths: DomainPaths, node: str) -> None:
 
 def _end_with(base: int) -> None:
     """Ends this process once Slurm reports that a job has ended."""
-    words = ("squeue", "--noheader", f"--jobs={base}", "--states=RUNNING", "--format=%i")
+    complaints = Complaints(log_line, time.monotonic_ns)
     while True:
         time.sleep(_LOOK_S)
-        done = subprocess.run(words, capture_output=True, check=False)
-        unknown = b"Invalid job id" in done.stderr
-        if unknown or (done.returncode == 0 and not done.stdout.strip()):
-            log_line(f"job {base} of Slurm, with the domain's controller, has ended")
-            os.kill(os.getpid(), signal.SIGTERM)
-            return
+        try:
+            if _has_ended(base):
+                break
+        except CoschedError as error:  # the job must not outlive the domain for that
+            complaints.about(None, f"job {base} of Slurm is looked for again", str(error))
+    log_line(f"job {base} of Slurm, with the domain's controller, has ended")
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _has_ended(base: int) -> bool:
+    """Returns whether Slurm reports that a job does not run. Raises CoschedError if the
+    question fails."""
+    words = ("squeue", "--noheader", f"--jobs={base}", "--states=RUNNING", "--format=%i")
+    try:
+        done = subprocess.run(words, capture_output=True, check=False, timeout=WITHIN_S)
+    except OSError as error:  # the machine has no process or memory left
+        raise CoschedError(f"squeue: {error.strerror}") from None
+    except subprocess.TimeoutExpired:
+        raise CoschedError(f"squeue: no answer within {WITHIN_S:g} s") from None
+    unknown = b"Invalid job id" in done.stderr
+    return unknown or (done.returncode == 0 and not done.stdout.strip())
 
 
 if __name__ == "__main__":

@@ -2,9 +2,13 @@
 
 import errno
 import os
+import signal
+import subprocess
 from unittest.mock import Mock
 
 import pytest
+from cosched_daemons import slurmagent
+
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.slurm.growing import PAUSE_NS, Growing
 from cosched.cluster.slurm.node_jobs import NodeJob, NodeJobs
@@ -219,3 +223,21 @@ def test_job_that_is_kept_back_needs_no_node_yet(site, growing):
     site.kept_back = [{"nodes": 2, "state": "queued", "waits_for": "after 3"}]
     growing.step(site, 0)
     assert (site.asked, site.removed) == (0, [("far", False)])
+
+
+def test_agent_asks_again_until_slurm_reports_the_end_of_the_domain(monkeypatch):
+    """Otherwise its job of Slurm would go on to its time limit."""
+    looks = [
+        BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN)),
+        subprocess.TimeoutExpired("squeue", 60.0),
+        Mock(returncode=1, stdout=b"", stderr=b"Unable to contact slurm controller"),
+        Mock(returncode=0, stdout=b"7\n", stderr=b""),
+        Mock(returncode=0, stdout=b"", stderr=b""),
+    ]
+    run, kill = Mock(side_effect=looks), Mock()
+    monkeypatch.setattr("subprocess.run", run)
+    monkeypatch.setattr("time.sleep", lambda _s: None)
+    monkeypatch.setattr("os.kill", kill)
+    slurmagent._end_with(7)
+    kill.assert_called_once_with(os.getpid(), signal.SIGTERM)
+    assert run.call_count == len(looks)
