@@ -278,14 +278,16 @@ class Changes:
 
     def _sense(self, sensed: Sensed) -> None:
         """Reports what rank 0 does. The page where it is now does not have what it asked
-        for on an earlier node."""
+        for on an earlier node. If rank 0 was here before, the page has its wish of then."""
+        is_new = sensed.asked != self._asked.get(sensed.place, 0)
         self._asked[sensed.place] = sensed.asked
         before = 0 if self._sensed is None else self._sensed.wanted
+        wanted = (sensed.wanted if is_new else 0) or before
         self._sensed = JobSensed(
             *self._start,
             max(1, len(self._agreement.places)),
             *(sensed.iterations, sensed.exec_ns, sensed.comm_ns),
-            *(sensed.minimum, sensed.ideal, sensed.wanted or before),
+            *(sensed.minimum, sensed.ideal, wanted),
             sum(self._asked.values()),
             sensed.predicted,
         )

@@ -300,3 +300,13 @@ def test_wishes_are_counted_over_the_nodes_of_rank_0():
     assert first == [(CONTROLLER, JobSensed(*START, 2, 10, 100, 20, 1, 4, 3, 2))]
     ((_, second),) = root.answer(1, Sensed(1, 5, 50, 0, 1, 4, 0, 1))
     assert (second.wanted, second.asked) == (3, 3)
+
+
+def test_wish_on_an_earlier_node_of_rank_0_does_not_come_back_with_it():
+    root = Root()
+    root.answer(0, Sensed(0, 10, 100, 20, 1, 4, 4, 1))
+    root.answer(1, Sensed(1, 5, 50, 0, 1, 4, 2, 1))
+    ((_, back),) = root.answer(0, Sensed(0, 3, 30, 0, 1, 4, 4, 1))
+    assert (back.wanted, back.asked) == (2, 2)
+    ((_, again),) = root.answer(0, Sensed(0, 3, 30, 0, 1, 4, 4, 2))
+    assert (again.wanted, again.asked) == (4, 3)
