@@ -136,6 +136,20 @@ class Changes:
         self._nodes.usable = self._agreement.places
         self._report(end)
 
+    def joiners_ended(self, generation: int) -> None:
+        """Ends the job if the ranks that a change has started are gone, and its other ranks
+        do not report the end of that change: they wait for the new ones for ever."""
+        change = self._open
+        if change is None or change.order.generation != generation:
+            return
+        after_s = end_limit_s(self._grace_s)
+
+        def enforce() -> None:
+            if self._open is change and change.end is None:
+                self._job.fail("the tasks that a change started ended before they joined")
+
+        self._job.later(after_s, enforce)
+
     def close(self) -> None:
         """Reports nothing more. The job's nodes end directly: its root does not know when
         their tasks are gone."""
