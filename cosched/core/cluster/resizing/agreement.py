@@ -39,6 +39,8 @@ from cosched.core.cluster.resizing.change import (
 )
 from cosched.core.cluster.resizing.records import NO_BOUNDARY
 
+#: Why a change is refused if the job comes to no boundary any more.
+LOOP_ENDED = "the job's loop has ended"
 #: Each proposal leaves at least twice as many iterations as the one before it.
 PROPOSALS_MOST = 32
 
@@ -299,7 +301,7 @@ class Agreement:
     def _end_loop(self, change: Change) -> tuple[Command, ...]:
         """A program leaves its loop with all ranks at the same iteration. So none of them
         comes to the boundary any more, even to a committed one."""
-        return self._refuse(change, "the job's loop has ended", even_committed=True)
+        return self._refuse(change, LOOP_ENDED, even_committed=True)
 
     def _refuse(
         self, change: Change, reason: str, *, even_committed: bool = False
