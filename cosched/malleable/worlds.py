@@ -22,14 +22,12 @@ from mpi4py import MPI
 from msgspec import Struct
 from msgspec.structs import replace
 
+from cosched.core.cluster.resizing.change import OPTION
 from cosched.core.cluster.resizing.plan import Plan, Rank, Spot
 from cosched.core.cluster.resizing.records import Times
 from cosched.core.decoding import parse_integer
 from cosched.core.errors import CoschedError
 from cosched.malleable.ucx import silence_warnings
-
-#: An option of the interpreter: the generation of the change that made this process.
-OPTION = "cosched-generation"
 
 
 class Bond(Struct, frozen=True):

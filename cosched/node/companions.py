@@ -61,6 +61,7 @@ class Companions:
     def tend(self) -> None:
         """Takes over which jobs are here; call it now and then, and when jobs come or
         leave. Without jobs that share the node it does nothing."""
+        self._watch.keep([job.key for job in self._jobs])
         present = self._present()
         if present != self._before:
             self._step(present)

@@ -3,7 +3,8 @@
 python dying_program.py PHASE STOP_FILE
 
 With PHASE "starts" a new rank dies before MPI begins in it, as if MPI_Init had failed,
-until there is a file STOP_FILE.healed.
+until there is a file STOP_FILE.healed. With "quits" new ranks end well before they make
+their job.
 With PHASE "stays" a rank that leaves goes on until it gets SIGTERM, and with "resists"
 until it is killed. At its end rank 0 writes the sum of the rows, 66.
 """
@@ -40,6 +41,8 @@ def main():
         die()
     if PHASE == "exits" and IS_NEW:
         raise SystemExit(3)
+    if PHASE == "quits" and IS_NEW:
+        raise SystemExit(0)
     if PHASE == "unites" and not IS_NEW:
         Worlds.unite = die
     with malleable.Job() as job:

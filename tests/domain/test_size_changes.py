@@ -341,6 +341,22 @@ def test_rank_that_dies_in_a_change_ends_the_job(play, bin_folder, phase):
     play(3, ["n1", "n2"], part)
 
 
+def test_new_ranks_that_end_well_before_they_join_end_the_job(play, bin_folder):
+    """The others wait for them, and MPI shows them no error."""
+
+    async def part(controller):
+        stop = controller.rig.folder / "stop"
+        await controller.begin(bin_folder / "python", DYING, "quits", stop)
+        fresh = await controller.admit("n3")
+        controller.order([], fresh)
+        failure = await controller.finish()
+        assert failure.reason == (
+            "n1: the tasks that a change started ended before they joined"
+        )
+
+    play(3, ["n1", "n2"], part)
+
+
 def test_rank_that_dies_before_mpi_begins_leaves_the_job_as_it_was(play, bin_folder):
     async def part(controller):
         stop = controller.rig.folder / "stop"

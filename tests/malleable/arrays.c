@@ -65,6 +65,18 @@ static int gather_all(struct cosched_job *job, struct cosched_block blocks[BLOCK
     return wrong;
 }
 
+/* Whether the program does not end after an error on a communicator, other than by default. */
+static int returns_errors(MPI_Comm comm) {
+    MPI_Errhandler handler;
+    int is_fatal;
+    MPI_Comm_get_errhandler(comm, &handler);
+    is_fatal = handler == MPI_ERRORS_ARE_FATAL;
+    MPI_Errhandler_free(&handler);
+    if (!is_fatal)
+        fprintf(stderr, "errors of the job's communicator do not end the program\n");
+    return !is_fatal;
+}
+
 static int run_arrays(const char *stop_file) {
     struct cosched_block blocks[BLOCKS];
     struct cosched_job *job;
@@ -85,6 +97,7 @@ static int run_arrays(const char *stop_file) {
         for (int i = 0; i < BLOCKS; i++)
             wrong |= check(&blocks[i], i);
         wrong |= passed != step;
+        wrong |= returns_errors(cosched_job_comm(job));
         passed++;
         stops = access(stop_file, F_OK) == 0;
         MPI_Bcast(&stops, 1, MPI_INT, 0, cosched_job_comm(job));
@@ -100,7 +113,7 @@ static int run_arrays(const char *stop_file) {
     if (prints && !wrong && status == 0)
         printf("arrays are as they were\n");
     if (wrong)
-        fprintf(stderr, "an array is wrong\n");
+        fprintf(stderr, "an array or a communicator is wrong\n");
     return status != 0 || wrong;
 }
 

@@ -379,6 +379,10 @@ class NodeJob:
         if self._changes is not None:
             self._changes.check()
 
+    def joiners_ended(self, generation: int) -> None:
+        if self._changes is not None:
+            self._changes.joiners_ended(generation)
+
     def check_end(self) -> None:
         self._ending.check()
 

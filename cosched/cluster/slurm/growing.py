@@ -18,7 +18,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from cosched.cluster.answers import NodeInfo
+from cosched.cluster.answers import JobInfo, NodeInfo
 from cosched.cluster.client import Client
 from cosched.cluster.slurm.node_jobs import NodeJob, NodeJobs
 from cosched.core.cluster.growth import Ask, Bounds, Request, Withdraw, decide
@@ -26,7 +26,7 @@ from cosched.core.complaints import Complaints
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 
-#: After Slurm has refused a job, none is sent for this time.
+#: After Slurm has refused a job, or to shrink one, it is not asked again for this time.
 PAUSE_NS = 30 * NS_PER_S
 
 
@@ -49,7 +49,8 @@ class Growing:
         self._bounds = bounds
         self._own = list(own)  # less those that were given back
         self._kept = kept
-        self._shrinks = True  # until Slurm refuses it
+        self._shrinks = True  # Slurm did not refuse it last
+        self._shrink_not_before_ns = 0
         # The nodes that may be given back, by numbers that no job of Slurm has.
         self._spare = {-at: name for at, name in enumerate(own, 1) if name != kept}
         self._port = port
@@ -69,9 +70,9 @@ class Growing:
         if self._add(client, jobs, nodes):
             nodes = {node["node"]: node for node in client.nodes()}
         self._remove_lost(client, jobs, nodes)
-        self._shrink(nodes)
+        self._shrink(nodes, now_ns)
         self._note_idle(nodes, now_ns)
-        waiting = [job["nodes"] or 1 for job in client.queue() if job["state"] == "queued"]
+        waiting = [job["nodes"] or 1 for job in client.queue() if _needs_nodes(job)]
         staying = [node for node in nodes.values() if node["state"] != "leaving"]
         commands = decide(
             now_ns,
@@ -147,17 +148,22 @@ class Growing:
     def _is_stuck(self, name: str) -> bool:
         return name in self._own and not self._shrinks
 
-    def _shrink(self, nodes: Mapping[str, NodeInfo]) -> None:
-        """Gives Slurm the nodes of the own job that have left the domain."""
+    def _shrink(self, nodes: Mapping[str, NodeInfo], now_ns: int) -> None:
+        """Gives Slurm the nodes of the own job that have left the domain. If Slurm refuses
+        or does not answer, the job keeps its other nodes until Slurm shrinks it later."""
         left = [name for name in self._own if name in nodes or name == self._kept]
-        if len(left) == len(self._own) or not self._shrinks:
+        if len(left) == len(self._own) or now_ns < self._shrink_not_before_ns:
             return
         gone = [name for name in self._own if name not in left]
         try:
             self._jobs.shrink(left)
-        except CoschedError:
-            self._shrinks = False  # the job keeps its nodes from now on
-            raise
+        except CoschedError as error:
+            self._shrinks = False
+            self._shrink_not_before_ns = now_ns + PAUSE_NS
+            kept = f"the job keeps {', '.join(gone)}, which the domain does not use"
+            self._complaints.about(None, kept, str(error))
+            return
+        self._shrinks = True
         self._own = left
         self._log(f"Slurm has got {', '.join(gone)} back; the job has {', '.join(left)}")
 
@@ -198,3 +204,9 @@ class Growing:
             self._not_before_ns = now_ns + PAUSE_NS
             raise
         self._log(f"asked Slurm for {count} more nodes")
+
+
+def _needs_nodes(job: JobInfo) -> bool:
+    """Returns whether a job could start if there were nodes. One that is kept back cannot:
+    its nodes would be idle, at the user's cost, until other jobs have ended."""
+    return job["state"] == "queued" and not job["waits_for"]

@@ -39,9 +39,9 @@ class Spending:
     messages_s: float  #: how long they waited in MPI
     blocked_s: float  #: how long they waited outside of MPI, without a wish for a CPU
     cpu_s: float  #: the CPU time of their main threads
-    #: How long a task waited for a disk by the kernel's account; None: the kernel has none.
+    #: How long they waited for a disk at most; None: the kernel has no account.
     stalled_io_s: float | None
-    #: How long a task waited for reclaimed memory; None: the kernel has no account.
+    #: How long they waited for reclaimed memory at most; None: the kernel has no account.
     stalled_memory_s: float | None
     read_bytes: int  #: bytes that were read from disks
     written_bytes: int  #: bytes that are or will be written to disks
@@ -108,9 +108,14 @@ def spent_between(
     stalled_memory_s: float | None = None,
 ) -> Spending:
     """Returns how the tasks of a job spent their time. readings: of each task, the first
-    one and the last one. A task that sleeps in MPI waits no more than once."""
+    one and the last one. A task that sleeps in MPI waits no more than once.
+
+    stalled_io_s, stalled_memory_s: the time in which one task or more waited, since the
+    kernel accounts no more of a group. It counts for each task: those of a job mostly wait
+    at the same time, and a task that did not wait has its CPU or waits in MPI."""
+    pairs = list(readings)
     sums = [0, 0, 0, 0, 0, 0]
-    for first, last in readings:
+    for first, last in pairs:
         step = TaskReading(*(max(0, b - a) for a, b in zip(first, last, strict=True)))
         off_cpu_ns = max(0, step.age_ns - step.on_cpu_ns - step.queued_ns)
         waits_ns = min(step.waits_ns, step.age_ns)
@@ -120,8 +125,12 @@ def spent_between(
         for place, part in enumerate((*parts, step.read_bytes, step.written_bytes)):
             sums[place] += part
     time_s, messages_s, blocked_s, cpu_s = (ns / NS_PER_S for ns in sums[:4])
-    stalls_s = stalled_io_s, stalled_memory_s
+    stalls_s = _times(len(pairs), stalled_io_s), _times(len(pairs), stalled_memory_s)
     return Spending(time_s, messages_s, blocked_s, cpu_s, *stalls_s, sums[4], sums[5])
+
+
+def _times(tasks: int, stalled_s: float | None) -> float | None:
+    return None if stalled_s is None else tasks * stalled_s
 
 
 class Verdict(str, Enum):

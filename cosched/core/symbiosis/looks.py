@@ -20,7 +20,7 @@ them again (``speeds``). A slice in which a job does too little work is doubled 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -93,13 +93,18 @@ class Looks:
         self._slices_ns: dict[Job, int] = {}
 
     def meet(self, companions: Sequence[Job], now_ns: int) -> None:
-        """Notes which jobs are beside each other from now on, and forgets jobs that left.
-        companions: jobs that share the node and compete for no CPU; one alone has none."""
-        for job in self._rests.keys() - set(companions):
+        """Notes which jobs are beside each other from now on. companions: jobs that share
+        the node and compete for no CPU; one alone has none."""
+        for job in companions:
+            self._rests.setdefault(job, Rests())
+        for job, rests in self._rests.items():
+            rests.meets(len(companions) > 1 and job in companions, now_ns)
+
+    def keep(self, here: Collection[Job]) -> None:
+        """Forgets the jobs that have left the node. here: all that are on it."""
+        for job in self._rests.keys() - set(here):
             del self._rests[job]
             self._slices_ns.pop(job, None)
-        for job in companions:
-            self._rests.setdefault(job, Rests()).meets(len(companions) > 1, now_ns)
 
     def next_look(
         self,

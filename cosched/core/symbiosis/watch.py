@@ -13,7 +13,7 @@ jobs are looked at again, because a program may have come to another phase.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
@@ -97,6 +97,16 @@ class Watch:
         self._gave_way_ns: dict[Job, int] = {}
         self._duty_ns: int | None = None  # since when the job that gives way rests
         self._retry_ns: dict[frozenset[Job], int] = {}  # of the jobs that are here
+        self._present: frozenset[Job] = frozenset()  # the jobs of the last step
+
+    def keep(self, here: Collection[Job]) -> None:
+        """Forgets the jobs that have left the node. here: all that are on it, also those
+        that do not run beside the others now, such as a suspended one: they come back."""
+        self._looks.keep(here)
+        for job in self._speeds.keys() - set(here):
+            del self._speeds[job]
+        for job in self._gave_way_ns.keys() - set(here):
+            del self._gave_way_ns[job]
 
     def step(self, companions: Sequence[Job], now_ns: int, wall_ns: int) -> Step:
         """Returns what to do now. companions: the jobs that agreed to share the node and
@@ -143,20 +153,16 @@ class Watch:
         order = self._order(companions)
         if order is not None:
             present = frozenset(companions)
-            lasts_ns = self._retry_ns.get(present, RETRY_NS)
-            self._retry_ns = {present: 2 * lasts_ns}
-            self._giving = _Giving(order, present, now_ns + lasts_ns)
+            self._begin_giving(order, present, now_ns)
+            self._retry_ns = {present: 2 * self._retry_ns.get(present, RETRY_NS)}
 
     # -- the parts of a step ---------------------------------------------------------------
 
     def _meet(self, companions: Sequence[Job], now_ns: int) -> list[Action]:
-        """Takes over which jobs are here; gives up what was begun with others."""
+        """Takes over which jobs are here; gives up what was begun with others. A job gives
+        way at once if the same jobs have shown before that it must."""
         present = frozenset(companions)
         self._looks.meet(companions, now_ns)
-        for job in self._speeds.keys() - present:
-            del self._speeds[job]
-        for job in self._gave_way_ns.keys() - present:
-            del self._gave_way_ns[job]
         actions: list[Action] = []
         trying, giving = self._trying, self._giving
         if trying is not None and {trying.look.shown, *trying.look.resting} != present:
@@ -166,6 +172,11 @@ class Watch:
         elif giving is not None and now_ns >= giving.until_ns:
             actions += self._end_giving(now_ns)
             self._forget(present)
+        if present != self._present:
+            self._present = present
+            order = self._order(companions)
+            if order is not None:
+                self._begin_giving(order, present, now_ns)
         return actions
 
     def _is_in_time(self, wall_ns: int) -> bool:
@@ -215,6 +226,10 @@ class Watch:
         return give_way(
             [Party(job, self.known(job, companions)) for job in companions], limit
         )
+
+    def _begin_giving(self, order: GiveWay, present: frozenset[Job], now_ns: int) -> None:
+        lasts_ns = self._retry_ns.get(present, RETRY_NS)
+        self._giving = _Giving(order, present, now_ns + lasts_ns)
 
     def _keep_duty(self, now_ns: int, wall_ns: int) -> tuple[list[Action], int]:
         """Lets the job run in the first part of each period, and rest in the other one."""

@@ -162,7 +162,8 @@ static void describe(int code, char *why) {
     snprintf(why, COSCHED_WHY_BYTES, "%.255s", line == NULL ? text : line + 1);
 }
 
-/* An error of MPI_Comm_spawn would otherwise end the program. */
+/* An error of MPI_Comm_spawn would otherwise end the program. The bond can inherit that handler of
+ * errors, and the job's next communicator that of the bond. So the bond gets the program's, too. */
 static int spawn_quietly(MPI_Comm comm, const struct starts *starts, MPI_Comm *bond) {
     MPI_Errhandler handler;
     int code;
@@ -172,6 +173,8 @@ static int spawn_quietly(MPI_Comm comm, const struct starts *starts, MPI_Comm *b
                                    starts->ranks, starts->infos, 0, comm, bond,
                                    MPI_ERRCODES_IGNORE);
     MPI_Comm_set_errhandler(comm, handler);
+    if (code == MPI_SUCCESS)
+        MPI_Comm_set_errhandler(*bond, handler);
     MPI_Errhandler_free(&handler);
     return code;
 }

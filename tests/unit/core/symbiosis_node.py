@@ -29,7 +29,8 @@ class PlayedJob:
 
 @dataclass
 class PlayedNode:
-    """Jobs on disjoint CPUs. A job is slowed while any other one runs."""
+    """Jobs on disjoint CPUs. A job is slowed while any other one runs. away: jobs that are
+    suspended."""
 
     watch: Watch
     jobs: dict[str, PlayedJob]
@@ -39,11 +40,14 @@ class PlayedNode:
     resting: set[str] = field(default_factory=set)
     rest_until_ns: int = 0
     rests: list[tuple[int, frozenset[str]]] = field(default_factory=list)
+    away: set[str] = field(default_factory=set)
 
     def run(self, seconds: float) -> None:
         end_ns = self.now_ns + int(seconds * NS_PER_S)
         while self.now_ns < end_ns:
-            step = self.watch.step(list(self.jobs), self.now_ns, self.wall_ns)
+            self.watch.keep(self.jobs)
+            companions = [name for name in self.jobs if name not in self.away]
+            step = self.watch.step(companions, self.now_ns, self.wall_ns)
             for action in step.actions:
                 match action:
                     case Rest(jobs, until_ns):
@@ -51,7 +55,7 @@ class PlayedNode:
                         self.rests.append((self.now_ns, frozenset(jobs)))
                     case Read(job):
                         self.watch.read(job, self._sample(job))
-            self.watch.settle(list(self.jobs), self.now_ns)
+            self.watch.settle(companions, self.now_ns)
             next_ns = end_ns if step.next_ns is None else step.next_ns
             self._advance(min(end_ns, max(next_ns, self.now_ns) + LATE_NS))
 
@@ -63,8 +67,10 @@ class PlayedNode:
     def _advance(self, to_ns: int) -> None:
         passed_ns = to_ns - self.now_ns
         second = self.now_ns / NS_PER_S
-        running = self.jobs.keys() - self.resting
+        running = self.jobs.keys() - self.resting - self.away
         for name, job in self.jobs.items():
+            if name in self.away:
+                continue
             if name in self.resting:
                 job.rested_ns += passed_ns
                 continue

@@ -102,6 +102,13 @@ def test_task_that_sleeps_in_its_waits_is_blocked_only_outside_of_them():
     assert found.files_s == 2.0
 
 
+def test_tasks_that_wait_for_a_disk_together_are_limited_by_it():
+    """The kernel counts the seven seconds once, and the tasks wait for seven each."""
+    found = spent_between([(reading(), reading(10, cpu=3, read=1))] * 8, 7.0)
+    assert (found.time_s, found.files_s, found.idle_s) == (80, 56, 0)
+    assert find_limits(found, None, None).limits == IO
+
+
 @given(
     st.lists(
         st.tuples(*[st.tuples(*[st.integers(0, 10**11)] * 7)] * 2), min_size=1, max_size=4

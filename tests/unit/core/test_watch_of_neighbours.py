@@ -93,6 +93,43 @@ def test_giving_way_ends_when_a_job_leaves():
     assert known.slowdown == pytest.approx(1.0, abs=0.02)
 
 
+def test_suspended_job_finds_its_neighbour_giving_way_when_it_comes_back():
+    played = node(2.0, 1.0)
+    played.run(60)
+    watch, gave_way_ns = played.watch, played.watch.gave_way_ns("second")
+    rested_ns = {job: watch.rested_ns(job) for job in played.jobs}
+    played.away.add("first")
+    played.run(5)
+    assert watch.giving is None
+    assert watch.known("first", ["first", "second"]).is_beyond(LIMIT)
+    played.away.clear()
+    played.run(2)
+    assert watch.giving == GiveWay("second", "first", 18)
+    assert watch.gave_way_ns("second") > gave_way_ns
+    assert {job: watch.rested_ns(job) for job in played.jobs} == rested_ns
+
+
+def test_jobs_rest_no_more_if_one_of_them_is_often_suspended():
+    played = node(1.0, 1.0)
+    for _ in range(30):
+        played.away.clear()
+        played.run(3)
+        played.away.add("first")
+        played.run(1)
+    for name, job in played.jobs.items():
+        assert job.rested_ns <= 0.01 * played.now_ns + NS_PER_S / 50
+        assert played.watch.rested_ns(name) == pytest.approx(job.rested_ns, rel=0.05)
+
+
+def test_job_that_left_the_node_is_forgotten():
+    played = node(2.0, 1.0)
+    played.run(60)
+    del played.jobs["second"]
+    played.run(1)
+    assert played.watch.gave_way_ns("second") == 0
+    assert played.watch.speeds_of("second") == {}
+
+
 def test_jobs_are_looked_at_again_after_a_time():
     """The first job leaves its phase in which it is slowed."""
     played = node(1.0, 1.0)

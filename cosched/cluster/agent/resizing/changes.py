@@ -136,6 +136,20 @@ class Changes:
         self._nodes.usable = self._agreement.places
         self._report(end)
 
+    def joiners_ended(self, generation: int) -> None:
+        """Ends the job if the ranks that a change has started are gone, and its other ranks
+        do not report the end of that change: they wait for the new ones for ever."""
+        change = self._open
+        if change is None or change.order.generation != generation:
+            return
+        after_s = end_limit_s(self._grace_s)
+
+        def enforce() -> None:
+            if self._open is change and change.end is None:
+                self._job.fail("the tasks that a change started ended before they joined")
+
+        self._job.later(after_s, enforce)
+
     def close(self) -> None:
         """Reports nothing more. The job's nodes end directly: its root does not know when
         their tasks are gone."""
@@ -278,14 +292,16 @@ class Changes:
 
     def _sense(self, sensed: Sensed) -> None:
         """Reports what rank 0 does. The page where it is now does not have what it asked
-        for on an earlier node."""
+        for on an earlier node. If rank 0 was here before, the page has its wish of then."""
+        is_new = sensed.asked != self._asked.get(sensed.place, 0)
         self._asked[sensed.place] = sensed.asked
         before = 0 if self._sensed is None else self._sensed.wanted
+        wanted = (sensed.wanted if is_new else 0) or before
         self._sensed = JobSensed(
             *self._start,
             max(1, len(self._agreement.places)),
             *(sensed.iterations, sensed.exec_ns, sensed.comm_ns),
-            *(sensed.minimum, sensed.ideal, sensed.wanted or before),
+            *(sensed.minimum, sensed.ideal, wanted),
             sum(self._asked.values()),
             sensed.predicted,
         )

@@ -40,6 +40,7 @@ from cosched.cluster.messages import (
     TaskFailed,
 )
 from cosched.core.cluster.queue.nodes import numbers
+from cosched.core.cluster.resizing.change import generation_of
 from cosched.core.cluster.startup.ends import WORK_S, end_limit_s
 from cosched.core.cluster.startup.jobobject import (
     JobObject,
@@ -77,6 +78,10 @@ class Head(Protocol):
     def check_change(self) -> None:
         """Ends the change of the job's size that waits for the end of a world."""
 
+    def joiners_ended(self, generation: int) -> None:
+        """Handles that the ranks which a change has started are gone, after MPI had begun
+        in them."""
+
     def check_end(self) -> None:
         """Ends the job if nothing of it is left."""
 
@@ -101,6 +106,7 @@ class _World:
     asker: str
     waits: Ask | None
     connects: bool
+    generation: int
     begun: bool = False
     ended: bool = False
 
@@ -223,12 +229,16 @@ class Worlds:
             case TaskFailed():
                 self._head.task_failed(message.failure)
             case SubtreeEnded():
+                world = self._worlds[number]
                 reason = "the start was given up"
-                if self._worlds[number].begun:
+                if world.begun:
                     reason = "the new tasks ended before MPI began in them"
+                has_joined = world.waits is None and not world.ended
                 self._answer_spawn(number, RootAnswer(reason))
                 del self._worlds[number]
                 self._gatherings.leave(number)
+                if has_joined and world.generation:
+                    self._head.joiners_ended(world.generation)
                 self._head.check_change()
                 self._head.check_end()
             case Output():
@@ -305,7 +315,10 @@ class Worlds:
         chunks = self._chunks(found, blocks)  # before the world: they may be too large
         self._last += 1
         root = self.nodes.hosts[blocks[0].place]
-        self._worlds[self._last] = _World(root, blocks, sender, ask, question.connects)
+        generation = max(generation_of(each.argv) for each in question.commands)
+        self._worlds[self._last] = _World(
+            root, blocks, sender, ask, question.connects, generation
+        )
         for chunk in chunks:
             self._send(self._last, chunk)
         self._limit_start(self._last, "the start of world {} took more than {:.0f} s")

@@ -44,6 +44,7 @@ from cosched.core.cluster.queue.queue_events import (
     Sensed,
     SizeWanted,
 )
+from cosched.core.cluster.resizing.agreement import LOOP_ENDED
 from cosched.core.cluster.startup.jobobject import encode_object
 from cosched.core.errors import CoschedError, must_succeed
 from cosched.core.units import NS_PER_S
@@ -338,6 +339,16 @@ class Changes:
             self._send_places(record, size.refused())
         self._settle(record.number)
         self._report(ResizeRefused(self._clock.now_ns(), record.number))
+        if reason == LOOP_ENDED:
+            self._fix(record)
+
+    def _fix(self, record: Record) -> None:
+        """Lets a job keep its nodes from now on: its program has one loop. Otherwise the
+        queue would order a change again and again, and count on its nodes for others."""
+        sensed, nodes = self._sensed.get(record.number), len(record.nodes)
+        predicted = () if sensed is None else sensed.predicted
+        wants = (nodes, nodes, 0, predicted)
+        self._report(SizeWanted(self._clock.now_ns(), record.number, *wants))
 
     def _store_end(
         self,

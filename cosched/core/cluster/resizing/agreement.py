@@ -39,6 +39,8 @@ from cosched.core.cluster.resizing.change import (
 )
 from cosched.core.cluster.resizing.records import NO_BOUNDARY
 
+#: Why a change is refused if the job comes to no boundary any more.
+LOOP_ENDED = "the job's loop has ended"
 #: Each proposal leaves at least twice as many iterations as the one before it.
 PROPOSALS_MOST = 32
 
@@ -106,12 +108,6 @@ class PageLost(Struct, frozen=True, array_like=True, tag=True):
     reason: str  #: one line
 
 
-class NodeLost(Struct, frozen=True):
-    """A node of the job, or a process on it, is lost."""
-
-    place: Slots  #: the node
-
-
 class Finished(Struct, frozen=True, array_like=True, tag=True):
     """The job has reported the result of a change."""
 
@@ -168,16 +164,14 @@ class ReportRefused(Struct, frozen=True):
 
 
 class ReportLost(Struct, frozen=True):
-    """Report that a node or its page was lost, and that ranks may wait there for ever: the
+    """Report that the page of a node was lost, and that ranks may wait there for ever: the
     job cannot go on."""
 
     generation: Generation  #: of the change
     place: Slots  #: the node
 
 
-Event = (
-    Ordered | Withdrawn | Collected | Checked | LoopEnded | PageLost | NodeLost | Finished
-)
+Event = Ordered | Withdrawn | Collected | Checked | LoopEnded | PageLost | Finished
 Command = Collect | Propose | Commit | Release | ReportDone | ReportRefused | ReportLost
 
 
@@ -200,8 +194,6 @@ class Agreement:
         """Handles an event; returns the commands."""
         if isinstance(event, Ordered):
             return self._order(event.change)
-        if isinstance(event, NodeLost):
-            return self._lose(event.place)
         change = self._change
         if change is None:
             return ()
@@ -309,7 +301,7 @@ class Agreement:
     def _end_loop(self, change: Change) -> tuple[Command, ...]:
         """A program leaves its loop with all ranks at the same iteration. So none of them
         comes to the boundary any more, even to a committed one."""
-        return self._refuse(change, "the job's loop has ended", even_committed=True)
+        return self._refuse(change, LOOP_ENDED, even_committed=True)
 
     def _refuse(
         self, change: Change, reason: str, *, even_committed: bool = False
@@ -317,22 +309,6 @@ class Agreement:
         if self.stage in _DECIDED and not even_committed:
             return ()  # the ranks cannot be stopped any more
         return (*self._release(change), ReportRefused(change.generation, reason))
-
-    def _lose(self, place: int) -> tuple[Command, ...]:
-        change = self._change
-        if change is None:
-            self.places -= {place}
-            return ()
-        arriving = {arrival.place for arrival in change.arriving}
-        if self.stage in _DECIDED and place in self.places | arriving:
-            self._forget()
-            return (ReportLost(change.generation, place),)
-        if place not in self.places:
-            return (
-                self._refuse(change, f"node {place} is lost") if place in arriving else ()
-            )
-        self.places -= {place}
-        return self._refuse(change, f"node {place} is lost")
 
     def _lose_page(self, change: Change, event: PageLost) -> tuple[Command, ...]:
         """Without its page a node can release no rank that waits at a proposal, and report

@@ -300,3 +300,45 @@ def test_wishes_are_counted_over_the_nodes_of_rank_0():
     assert first == [(CONTROLLER, JobSensed(*START, 2, 10, 100, 20, 1, 4, 3, 2))]
     ((_, second),) = root.answer(1, Sensed(1, 5, 50, 0, 1, 4, 0, 1))
     assert (second.wanted, second.asked) == (3, 3)
+
+
+def test_wish_on_an_earlier_node_of_rank_0_does_not_come_back_with_it():
+    root = Root()
+    root.answer(0, Sensed(0, 10, 100, 20, 1, 4, 4, 1))
+    root.answer(1, Sensed(1, 5, 50, 0, 1, 4, 2, 1))
+    ((_, back),) = root.answer(0, Sensed(0, 3, 30, 0, 1, 4, 4, 1))
+    assert (back.wanted, back.asked) == (2, 2)
+    ((_, again),) = root.answer(0, Sensed(0, 3, 30, 0, 1, 4, 4, 2))
+    assert (again.wanted, again.asked) == (4, 3)
+
+
+GONE = "the tasks that a change started ended before they joined"
+
+
+def test_job_ends_if_its_ranks_wait_for_new_ones_that_are_gone():
+    root = Root()
+    root.order(1, [], [2])
+    root.agree(1)
+    root.changes.joiners_ended(1)
+    assert root.failed == []
+    assert root.pass_limit() == end_limit_s(GRACE_S)
+    assert root.failed == [GONE]
+
+
+@pytest.mark.parametrize("refused", ["", "n3: the page is gone"])
+def test_new_ranks_may_be_gone_before_their_change_is_reported(refused):
+    """Ranks that cannot join end by themselves. Those of a short job end with it."""
+    root = Root()
+    root.order(1, [], [2])
+    root.agree(1)
+    root.changes.joiners_ended(1)
+    root.answer(0, Finished(1, refused))
+    root.pass_limit()
+    assert root.failed == []
+
+
+def test_end_of_ranks_of_an_earlier_change_is_no_matter_of_this_one():
+    root = Root()
+    root.order(2, [], [2])
+    root.changes.joiners_ended(1)
+    assert root.timers == []

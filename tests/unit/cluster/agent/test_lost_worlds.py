@@ -2,9 +2,17 @@
 
 from unittest.mock import Mock
 
+from cosched.cluster.agent.frames import EndTasks
 from cosched.cluster.agent.nodejob import Designs, NodeJob
 from cosched.cluster.agent.route import Route
-from cosched.cluster.messages import Answered, Ask, Chunk, SubtreePrepared
+from cosched.cluster.messages import (
+    Answered,
+    Ask,
+    Chunk,
+    StartFailed,
+    SubtreeEnded,
+    SubtreePrepared,
+)
 from cosched.cluster.size_messages import (
     Arriving,
     ChangeEnded,
@@ -14,7 +22,7 @@ from cosched.cluster.size_messages import (
 )
 from cosched.core.cluster.resizing.agreement import Checked, Collected, Finished
 from cosched.core.cluster.startup.jobobject import JobObject
-from cosched.core.cluster.startup.questions import Command, Spawn
+from cosched.core.cluster.startup.questions import Command, Joined, Spawn
 from cosched.core.cluster.startup.tree import Tree
 from cosched.core.names import CONTROLLER
 
@@ -25,7 +33,8 @@ JOB = JobObject(
     *("/dev/null", "out", "", False, 1.0),
     malleable=True,
 )
-SPAWN = Spawn((Command(("./app",), 2, hosts=("n2", "n3")),), {})
+RANKS = ("/usr/bin/env", "COSCHED_GENERATION=1", "./app")
+SPAWN = Spawn((Command(RANKS, 2, hosts=("n2", "n3")),), {}, connects=True)
 LOST = "node n3 was lost"
 
 
@@ -84,3 +93,36 @@ def test_world_whose_tasks_have_begun_is_kept():
     root.take("n2", SubtreePrepared(*START, world=1))
     assert not kinds(root.lose(), Answered)
     assert not root.job.worlds.empty
+
+
+def let_join(root):
+    """Lets MPI begin in the tasks of the new world."""
+    root.take("n2", SubtreePrepared(*START, world=1))
+    (answered,) = kinds(root.take("n2", Ask(*START, 1, Joined(), world=1)), Answered)
+    assert not answered.answer.error
+
+
+def ended_tasks(root):
+    frames = (call.args[0] for call in root.node.make_steward().send.call_args_list)
+    return [frame.reason for frame in frames if isinstance(frame, EndTasks)]
+
+
+def test_ranks_that_end_before_they_join_end_the_job():
+    """They may end well: a program can find that there is nothing to do."""
+    root = Root()
+    let_join(root)
+    root.take("n2", SubtreeEnded(*START, None, world=1))
+    assert ended_tasks(root) == []
+    _, enforce = root.node.later.call_args.args
+    enforce()
+    assert ended_tasks(root) == [
+        "n1: the tasks that a change started ended before they joined"
+    ]
+
+
+def test_world_that_could_not_start_ends_no_job():
+    root = Root()
+    root.take("n2", StartFailed(*START, 0, "no slots", again=True, world=1))
+    calls = root.node.later.call_count
+    root.take("n2", SubtreeEnded(*START, None, world=1))
+    assert root.node.later.call_count == calls

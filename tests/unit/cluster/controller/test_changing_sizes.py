@@ -36,6 +36,7 @@ from cosched.config.domain import LifeSettings
 from cosched.config.queue import ChangeSettings, QueueSettings
 from cosched.core.cluster.queue.nodes import numbers
 from cosched.core.cluster.queue.states import State as QueueState
+from cosched.core.cluster.resizing.agreement import LOOP_ENDED
 from cosched.core.cluster.startup.jobobject import decode_object
 from cosched.core.cluster.startup.two_phase import Stage
 from cosched.core.errors import CoschedError
@@ -261,11 +262,25 @@ def test_root_refuses_a_change(store):
     async def scenario():
         domain, number = await growing(store)
         await domain.admit()
-        await domain.end((0,), refused="the job's loop has ended")
+        await domain.end((0,), refused=LOOP_ENDED)
         assert domain.nodes(number) == ("n3",)
         assert len([1 for _, each in domain.sent(Dismiss) if each.job == number]) == 3
         assert domain.free == 3
-        assert store.changes(number)[0].refused == "the job's loop has ended"
+        assert store.changes(number)[0].refused == LOOP_ENDED
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(("refused", "least", "most"), [(LOOP_ENDED, 1, 1), ("no", 1, 4)])
+def test_job_whose_loop_has_ended_keeps_its_nodes_for_good(store, refused, least, most):
+    """Otherwise each minute would bring a refused change, until `why` has no others."""
+
+    async def scenario():
+        domain, number = await growing(store)
+        await domain.admit()
+        await domain.end((0,), refused=refused)
+        run = domain.jobs.queue.place.running[number]
+        assert (run.minimum, run.size, run.ideal) == (least, 1, most)
 
     asyncio.run(scenario())
 

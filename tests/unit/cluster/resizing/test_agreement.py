@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import msgspec
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
@@ -27,7 +27,6 @@ from cosched.core.cluster.resizing.agreement import (
     Commit,
     Finished,
     LoopEnded,
-    NodeLost,
     Ordered,
     PageLost,
     Propose,
@@ -69,7 +68,6 @@ class Node:
         self.ranks = []
         self.inbox, self.outbox = deque(), deque()
         self.reported = None
-        self.lost = False
         self.last = None
 
     def give_order(self, generation, order):
@@ -134,7 +132,6 @@ class Job(RuleBasedStateMachine):
         self.generation = 0
         self.reports = []
         self.committed = None
-        self.lost = False
 
     # --- turns ----------------------------------------------------------------------------
 
@@ -142,8 +139,6 @@ class Job(RuleBasedStateMachine):
         """Returns the turns that are possible now."""
         found = [lambda r=r: self.run(r) for r in self.ranks if self.can_run(r)]
         for node in self.nodes:
-            if node.lost:
-                continue
             node.watch()  # at any time; the answer travels on its own
             if node.inbox:
                 found.append(node.take)
@@ -152,7 +147,7 @@ class Job(RuleBasedStateMachine):
         return found
 
     def can_run(self, rank):
-        if rank.node.lost or rank.does in (CHANGES, ENDED):
+        if rank.does in (CHANGES, ENDED):
             return False
         if rank.does == WAITS:
             return rank.node.word != (Phase.PROPOSED, rank.step)
@@ -193,10 +188,7 @@ class Job(RuleBasedStateMachine):
         return reported is not None and reported.generation == self.generation
 
     def check_stop(self):
-        """All that stop do so at the committed boundary, and none has passed it. A job ends
-        with its node."""
-        if self.lost:
-            return
+        """All that stop do so at the committed boundary, and none has passed it."""
         for rank in self.ranks:
             if self.committed is not None and self.agreement.stage in DECIDED:
                 assert rank.shown <= self.committed
@@ -217,7 +209,7 @@ class Job(RuleBasedStateMachine):
             self.finish_change()
         return bool(turns)
 
-    @precondition(lambda self: self.agreement.stage is Stage.IDLE and not self.lost)
+    @precondition(lambda self: self.agreement.stage is Stage.IDLE)
     @rule(seed=st.integers(1, 1000), more=st.integers(0, 12), kill=st.booleans())
     def withdraw_once_committed(self, seed, more, kill):
         """kill: the keepers of the pages end before the root has the nodes' answers."""
@@ -246,7 +238,7 @@ class Job(RuleBasedStateMachine):
 
     # --- what happens from outside --------------------------------------------------------
 
-    @precondition(lambda self: self.agreement.stage is Stage.IDLE and not self.lost)
+    @precondition(lambda self: self.agreement.stage is Stage.IDLE)
     @rule()
     def order(self):
         self.generation += 1
@@ -273,22 +265,9 @@ class Job(RuleBasedStateMachine):
         if place < len(self.nodes):
             self.nodes[place].begin_again()
 
-    @precondition(lambda self: len(self.nodes) > 1 and not self.lost)
-    @rule(place=st.integers(0, 2), when=st.integers(0, 9))
-    def lose_node(self, place, when):
-        """The job itself ends with a node; here only the agreement matters."""
-        assume(place < len(self.nodes) and when == 0)
-        self.lost = self.nodes[place].lost = True
-        active = self.agreement.stage is not Stage.IDLE
-        count = len(self.reports)
-        self.feed(NodeLost(place))
-        assert self.agreement.stage is Stage.IDLE
-        assert len(self.reports) == count + active
-        self.committed = None
-
     def teardown(self):
         """With fair turns everything ends: each order is answered, and no rank waits."""
-        if not hasattr(self, "agreement") or self.lost:
+        if not hasattr(self, "agreement"):
             return
         for number in range(100_000):
             if not self.take_turn(number * 7919):
@@ -385,21 +364,6 @@ def test_refused_change_leaves_the_places():
     released = (Release(0, 1), Release(1, 1), Release(5, 1))
     assert refused == (*released, ReportRefused(1, "no slots"))
     assert agreement.places == {0, 1}
-
-
-def test_arriving_node_that_is_lost_ends_the_proposal():
-    agreement = Agreement([0])
-    change = Change(1, (), (Arrival(5, "five", 2),))
-    answered(agreement, agreement.handle(Ordered(change)), 4)
-    lost = agreement.handle(NodeLost(5))
-    assert lost == (Release(0, 1), ReportRefused(1, "node 5 is lost"))
-
-
-def test_node_lost_during_a_committed_change_is_reported():
-    agreement = Agreement([0])
-    agreed(agreement, Change(1, (), (Arrival(5, "five", 2),)))
-    assert agreement.handle(NodeLost(7)) == ()
-    assert agreement.handle(NodeLost(5)) == (ReportLost(1, 5),)
 
 
 def test_each_refusal_releases_the_nodes_that_take_part():
@@ -542,7 +506,6 @@ def test_order_that_is_too_long_is_refused_at_once():
         Collected(-1, 1, 0),
         Checked(0, 1, -1, missed=False, largest=0),
         LoopEnded(0, 0),
-        NodeLost(1 << 40),
         Finished(1 << 62),
         Propose(0, Change(1, (), ()), 1 << 62, 1),
         Propose(0, Change(1, (), ()), 5, 1 << 62),

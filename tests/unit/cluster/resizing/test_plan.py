@@ -7,14 +7,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cosched.core.cluster.resizing.change import (
+    OPTION,
+    VARIABLE,
     Arrival,
     Change,
     decode_change,
     encode_change,
+    generation_of,
 )
 from cosched.core.cluster.resizing.plan import Rank, Spot, plan
 from cosched.core.decoding import Malformed
 from cosched.core.errors import CoschedError
+from tests.places import ROOT
 
 
 def ranks(*worlds):
@@ -101,3 +105,27 @@ def test_change_is_read_back():
 def test_malformed_change_is_one_error(data):
     with pytest.raises(Malformed, match="a change of a job's size"):
         decode_change(data)
+
+
+@pytest.mark.parametrize(
+    ("argv", "generation"),
+    [
+        (("/usr/bin/python3", "-X", f"{OPTION}=7", "-u", "p.py"), 7),
+        (("/usr/bin/env", f"{VARIABLE}=12", "./app"), 12),
+        (("./app", "-n", "4"), 0),
+        (("env", "OTHER=7", "./app"), 0),
+        (("./helper",), 0),
+        ((), 0),
+        (("env", f"{VARIABLE}=", "./app"), 0),
+        (("env", f"{VARIABLE}=0", "./app"), 0),
+        (("env", f"{VARIABLE}={1 << 62}", "./app"), 0),
+        (("./app", "a", "b", f"{VARIABLE}=7"), 0),
+    ],
+)
+def test_command_of_new_ranks_names_their_change(argv, generation):
+    assert generation_of(argv) == generation
+
+
+def test_library_for_c_names_the_change_by_the_same_variable():
+    source = ROOT / "cosched" / "malleable" / "native" / "worlds.c"
+    assert f'VARIABLE[] = "{VARIABLE}"' in source.read_text()

@@ -2,12 +2,14 @@
 
 import errno
 import os
+import signal
 from unittest.mock import Mock
 
 import pytest
+from cosched_daemons import slurmagent
 
 from cosched.cluster.paths import DomainPaths
-from cosched.cluster.slurm.growing import Growing
+from cosched.cluster.slurm.growing import PAUSE_NS, Growing
 from cosched.cluster.slurm.node_jobs import NodeJob, NodeJobs, has_ended
 from cosched.core.cluster.growth import LEAST_OUT_NS, Bounds
 from cosched.core.errors import CoschedError
@@ -20,7 +22,7 @@ class Site:
         self.jobs = [NodeJob(7, "far")]
         self.states = {"own": "up", "far": "up"}
         self.asked, self.cancelled, self.removed, self.refuses = 0, [], [], False
-        self.kept, self.fixed, self.wanted = [], False, 2
+        self.kept, self.fixed, self.wanted, self.kept_back = [], False, 2, []
 
     def listed(self):
         return self.jobs
@@ -43,7 +45,8 @@ class Site:
         ]
 
     def queue(self):
-        return [{"nodes": self.wanted, "state": "queued"}] if self.wanted else []
+        waits = {"nodes": self.wanted, "state": "queued", "waits_for": ""}
+        return [waits, *self.kept_back] if self.wanted else self.kept_back
 
     def remove(self, names, *, now=False):
         if self.refuses:
@@ -177,7 +180,10 @@ def wide(site):
     """A domain whose own job has three nodes; no job waits."""
     site.jobs, site.wanted = [], 0
     site.states = {"n1": "up", "n2": "up", "n3": "up"}
-    return Growing(Bounds(1, 3, 10), ["n1", "n2", "n3"], "n2", 1, site, lambda _line: None)
+    lines = []
+    made = Growing(Bounds(1, 3, 10), ["n1", "n2", "n3"], "n2", 1, site, lines.append)
+    made.lines = lines
+    return made
 
 
 def test_own_job_gives_idle_nodes_back_and_keeps_one(site, wide):
@@ -215,11 +221,24 @@ def test_node_that_leaves_stays_in_the_job_until_it_has_gone(site, wide):
 def test_job_that_slurm_does_not_shrink_keeps_its_other_nodes(site, wide):
     site.fixed = True
     del site.states["n3"]  # an operator has removed it
-    with pytest.raises(CoschedError, match="disabled"):
-        wide.step(site, 0)
-    wide.step(site, 10)
-    wide.step(site, 100)
+    for now_ns in (0, 10, 100, PAUSE_NS):
+        wide.step(site, now_ns)
     assert (site.removed, site.kept) == ([], [])
+    (line,) = wide.lines
+    assert line.startswith("the job keeps n3, which the domain does not use: scontrol: ")
+
+
+def test_slurm_that_did_not_answer_gets_the_node_later(site, wide):
+    """Otherwise neither the domain nor Slurm would use it as long as the job lasts."""
+    site.fixed = True
+    for now_ns in (0, 10, 11):
+        wide.step(site, now_ns)
+    assert site.removed == [("n3", False), ("n1", False)]
+    site.fixed = False
+    wide.step(site, 11 + PAUSE_NS - 1)
+    assert site.kept == []
+    wide.step(site, 11 + PAUSE_NS)
+    assert site.kept == [("n2",)]
 
 
 @pytest.mark.parametrize("state", ["lost", "down"])
@@ -239,3 +258,23 @@ def test_lost_node_that_stays_in_the_own_job_does_not_count(site, wide):
     site.states["n2"] = "lost"
     wide.step(site, 0)
     assert site.asked == 1
+
+
+def test_job_that_is_kept_back_needs_no_node_yet(site, growing):
+    """Its node would be idle, and cost the user time at the site, until job 3 has ended."""
+    site.wanted = 0
+    site.kept_back = [{"nodes": 2, "state": "queued", "waits_for": "after 3"}]
+    growing.step(site, 0)
+    assert (site.asked, site.removed) == (0, [("far", False)])
+
+
+def test_agent_asks_again_until_slurm_reports_the_end_of_the_domain(tmp_path, monkeypatch):
+    """Otherwise its job of Slurm would go on to its time limit."""
+    silent = CoschedError("squeue: no answer within 60 s")
+    look, kill = Mock(side_effect=[silent, False, silent, True]), Mock()
+    monkeypatch.setattr(slurmagent, "has_ended", look)
+    monkeypatch.setattr("time.sleep", lambda _s: None)
+    monkeypatch.setattr("os.kill", kill)
+    slurmagent._end_with(7, DomainPaths(tmp_path))
+    kill.assert_called_once_with(os.getpid(), signal.SIGTERM)
+    assert look.call_count == 4
