@@ -126,7 +126,7 @@ class Page:
         return {
             int(slot.pid)
             for slot in self.data.slots
-            if slot.state not in (lib.COSCHED_PAGE_FREE, lib.COSCHED_PAGE_ENDED)
+            if slot.pid and slot.state != lib.COSCHED_PAGE_ENDED
         }
 
     def forget(self, pid: int) -> None:
