@@ -63,8 +63,10 @@ int cosched_request_post(struct cosched_ring *ring, uint32_t request, uint32_t s
 
 void cosched_orders_give(struct cosched_timer_orders *orders, uint64_t slice_ns,
                          uint64_t deadline_ns, uint32_t align, uint32_t idle) {
-    /* The generation is odd while the orders change, so that no reader uses half of them. */
-    __atomic_fetch_add(&orders->generation, 1, __ATOMIC_ACQ_REL);
+    /* The generation is odd while the orders change, so that no reader uses half of them. The
+     * fence keeps the stores behind it: on ARM they could overtake even an atomic addition. */
+    __atomic_fetch_add(&orders->generation, 1, __ATOMIC_RELAXED);
+    __atomic_thread_fence(__ATOMIC_RELEASE);
     __atomic_store_n(&orders->slice_ns, slice_ns, __ATOMIC_RELAXED);
     __atomic_store_n(&orders->deadline_ns, deadline_ns, __ATOMIC_RELAXED);
     __atomic_store_n(&orders->align, align, __ATOMIC_RELAXED);

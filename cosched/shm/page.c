@@ -105,11 +105,11 @@ int cosched_page_check(const struct cosched_page *page, uint64_t bytes) {
 int cosched_page_join(struct cosched_page *page, int32_t pid) {
     for (uint32_t i = 0; i < COSCHED_PAGE_SLOTS; i++) {
         struct cosched_page_slot *slot = &page->slots[i];
-        uint32_t expected = COSCHED_PAGE_FREE;
-        if (!__atomic_compare_exchange_n(&slot->state, &expected, COSCHED_PAGE_JOINING, 0,
-                                         __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+        int32_t nobody = 0;
+        if (!__atomic_compare_exchange_n(&slot->pid, &nobody, pid, 0, __ATOMIC_ACQ_REL,
+                                         __ATOMIC_RELAXED))
             continue;
-        __atomic_store_n(&slot->pid, pid, __ATOMIC_RELEASE);
+        cosched_page_set_state(page, i, COSCHED_PAGE_JOINING);
         return (int)i;
     }
     return -ENOSPC;
@@ -167,8 +167,8 @@ void cosched_page_set_state(struct cosched_page *page, uint32_t slot, uint32_t s
 void cosched_page_leave(struct cosched_page *page, uint32_t index) {
     struct cosched_page_slot *slot = &page->slots[index];
     slot->step = slot->acknowledged = slot->since_ns = 0;
+    cosched_page_set_state(page, index, COSCHED_PAGE_FREE);
     __atomic_store_n(&slot->pid, 0, __ATOMIC_RELEASE);
-    __atomic_store_n(&slot->state, COSCHED_PAGE_FREE, __ATOMIC_RELEASE);
 }
 
 void cosched_page_ask(struct cosched_page *page, uint32_t nodes) {

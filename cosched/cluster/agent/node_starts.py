@@ -284,11 +284,12 @@ class NodeStarts:
 
     def make_steward(self, job: NodeJob, found: JobObject) -> Steward:
         on_frame = partial(self._take_frame, job)
+        on_end = partial(self._attempt, job, job.steward_ended)
         admission = self._admissions.get(job.key)
         environ = {} if admission is None else admission.environ
         if not job.route.world:
             self._member.sharing.begin(job.key, found)
-        return self.stewards.make(job.route, found, environ, on_frame, job.steward_ended)
+        return self.stewards.make(job.route, found, environ, on_frame, on_end)
 
     def open_page(
         self, job: NodeJob, found: JobObject, then: Callable[[str], None]
@@ -298,8 +299,12 @@ class NodeStarts:
         admission.when_ready(then)
 
     def _take_frame(self, job: NodeJob, frame: AnyFrame) -> None:
+        self._attempt(job, partial(job.take_frame, frame))
+
+    def _attempt(self, job: NodeJob, work: Callable[[], None]) -> None:
+        """Does what follows from an event of a steward. An error ends its job only."""
         try:
-            job.take_frame(frame)
+            work()
         except StateLost:
             raise
         except Exception as error:  # noqa: BLE001  (it costs this job only)

@@ -293,20 +293,22 @@ class NativeEngine:
     def _take_in(self, member: NodeEntry, hello: Hello) -> None:
         """Admits the agent of a node."""
         recovering = self._recovery is not None
-        if member.agent != hello.incarnation:
+        restarted = member.agent != hello.incarnation
+        if restarted:
             if recovering:
                 member.restarted = True
             elif member.answers:
                 self._lose(member, "its agent has restarted")
             self._store.save_agent(member.name, hello.incarnation)
             self._answering.forget(member.name)  # the former agent's
-        if member.agent != hello.incarnation or not member.secret:
+        if restarted or not member.secret:
             member.secret = secrets.token_bytes(SECRET_BYTES)
         new = not member.answers
         if new:
             member.session = secrets.randbits(48) | 1
         member.join(hello)
-        self._send(member.name, self._membership.roster)
+        if new or restarted:  # an agent that asks again has it, or gets it
+            self._send(member.name, self._membership.roster)
         welcome = Welcome(member.session, member.secret, hello.incarnation)
         self._send(member.name, welcome)
         if not recovering:

@@ -41,6 +41,8 @@ def recover(
         raise CoschedError(
             f"job {number} wants {job.size} nodes, but the agents report {found}"
         )
+    if resizing is not None:
+        resizing.check_recovery(event)
     if resizing is not None and resizing.suspending.borrows(event):
         resizing.suspending.adopt(job, event)
     else:

@@ -41,6 +41,18 @@ class Resizing:
         self._place = plan.elastic
         self.suspending = Suspending(jobs, limits, plan)
 
+    def check_recovery(self, event: JobRecovered) -> None:
+        """Checks what is stored about a job before the job is restored. Raises CoschedError
+        for an open change that the job cannot have."""
+        if event.ordered is None:
+            return
+        number, found = event.job.number, event.suspension
+        if self.suspending.borrows(event):
+            raise CoschedError(f"job {number}: has borrowed nodes, so its size is fixed")
+        if found is not None and found.for_job is not None:
+            raise CoschedError(f"job {number}: is suspended, so its size is fixed")
+        self._place.check_reopen(number, event.nodes, event.growths, event.ordered)
+
     def restore(self, number: JobId, growths: Sequence[Intervals]) -> None:
         """Notes how a restored job came to its nodes."""
         self._place.restore(number, growths)

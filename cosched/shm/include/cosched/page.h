@@ -115,12 +115,14 @@ struct cosched_page_order {
     uint8_t data[65536]; /* MessagePack; see cosched/core/cluster/resizing/change.py */
 };
 
-/* A rank of the job on this node. Written by the rank. */
+/* A rank of the job on this node. Written by the rank. A rank takes a slot by its pid, so the
+ * agent finds the slot of one that is killed at any instruction. */
 struct cosched_page_slot {
     uint64_t step;         /* the boundary that it came to last */
     uint64_t acknowledged; /* 1 + the boundary at which it waited last; 0: none */
     uint32_t state;        /* enum cosched_page_state */
-    int32_t pid;
+    int32_t pid;           /* 0: the slot is free; written first by a rank that joins, and last by
+                            * one that leaves */
     int32_t rank;          /* in the job */
     uint32_t pad0;
     uint64_t steps;        /* iterations since the job has its size */

@@ -20,7 +20,8 @@ from cosched.cluster.messages import (
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.size_messages import Admit
 from cosched.config.domain import DomainConfig
-from cosched.core.cluster.startup.jobobject import JobObject, encode_object
+from cosched.core.cluster.startup.jobobject import JobObject, WorldObject, encode_object
+from cosched.core.cluster.startup.questions import Command, Spawn
 from cosched.core.names import CONTROLLER
 
 START = (7, 1)
@@ -70,12 +71,11 @@ class Node:
             CONTROLLER, Admit(*START, 1, place, nodes, (0, place), encode_object(JOB))
         )
 
-    def chunk(self, *, number=0, count=1):
+    def chunk(self, *, number=0, count=1, nodes=((1, 1), (2, 2)), data=b""):
         """Takes a piece of a world of n2 and n3, which comes from the job's root."""
-        nodes = ((1, 1), (2, 2))
         return self.take(
             "n1",
-            Chunk(*START, 0, nodes, 2, "siblings", number, count, 0, b"", world=1),
+            Chunk(*START, 0, nodes, 2, "siblings", number, count, 0, data, world=1),
         )
 
     @property
@@ -113,6 +113,30 @@ def test_world_of_a_start_that_has_ended_here_is_refused_once(node):
 def test_later_piece_of_a_world_begins_nothing(node):
     """The first one came to a former life of the agent."""
     assert node.chunk(number=1, count=2) == []
+    assert node.worlds == []
+
+
+def test_error_after_the_end_of_a_steward_costs_its_job_only(node):
+    node.admit(1)
+    world = WorldObject((1,), Spawn((Command(("./child",), 1),), {}))
+    node.chunk(nodes=((1, 1),), data=encode_object(world))
+    *_, steward_ended = node.agent._starts.stewards.make.call_args.args
+    sent = []
+
+    def fail_once(to, message):
+        sent.append((to, message))
+        if len(sent) == 1:
+            raise OSError(12, "Cannot allocate memory")
+
+    node.agent._links.send = fail_once
+    steward_ended()
+    (line,) = node.lines
+    assert line.startswith("job 7: OSError: [Errno 12] Cannot allocate memory")
+    assert node.worlds == [(*START, 1)]
+    node.lines.clear()
+    node.agent._take_apart("n1", End(*START, "a task failed", direct=False, world=1))
+    to, ended = sent[-1]
+    assert (to, type(ended)) == ("n1", SubtreeEnded)
     assert node.worlds == []
 
 

@@ -1,4 +1,4 @@
-"""An operator removes nodes of a domain that is up."""
+"""Nodes join a domain that is up, and an operator removes them."""
 
 import asyncio
 
@@ -8,6 +8,7 @@ from cosched.cluster.controller.requests import Requests
 from cosched.cluster.engines.native.engine import NativeEngine
 from cosched.cluster.engines.native.node_entries import NodeState
 from cosched.cluster.keys import load_keys, make_keys
+from cosched.cluster.messages import PROTOCOL, Hello, Roster, Welcome
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.record import Record, State
 from cosched.cluster.submission import Submission
@@ -105,6 +106,33 @@ def test_nodes_are_not_removed_at_once_before_they_have_reported_their_jobs(engi
         engine._recover()
         await remove(engine, "n1", now=True)
         assert "n1" not in load_config(engine.paths.config).nodes
+
+    try:
+        asyncio.run(scenario())
+    finally:
+        engine.close()
+
+
+def test_agent_that_asks_again_gets_no_second_list_of_nodes(engine):
+    """An agent says hello at each beat until its welcome comes."""
+    sent = []
+
+    def hello(incarnation):
+        sent.clear()
+        digest = engine._config.digest("n1")
+        engine._take("n1", Hello(PROTOCOL, incarnation, digest, {"slots": 1}, ()))
+        return [type(message) for to, message in sent if to == "n1"]
+
+    async def scenario():
+        engine._send = lambda *each: sent.append(each)
+        engine.open(Requests(engine.handlers, engine.may_vouch, "").answer)
+        assert hello(5) == [Roster, Welcome]
+        assert hello(5) == [Welcome]
+        assert hello(6) == [Roster, Welcome]
+        assert hello(6) == [Welcome]
+        engine._lose(engine._members.by_name["n1"], "it does not answer")
+        assert hello(6) == [Roster, Welcome]
+        assert hello(7) == [Roster, Welcome]
 
     try:
         asyncio.run(scenario())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -55,6 +56,7 @@ from cosched.core.cluster.queue.sizes.resizable_run import (
     Wants,
 )
 from cosched.core.cluster.queue.sizes.settings import Control, Distribution, SizePolicy
+from cosched.core.cluster.queue.sizes.suspension import Suspended
 from cosched.core.cluster.queue.states import State
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
@@ -311,7 +313,7 @@ def test_recovered_jobs_have_their_nodes_and_change_again():
     domain = Domain(grace=10)
     domain(NodesDrained(0, ((0, 7),)))
     domain(JobRecovered(100, job(0, 2, 4), ((0, 2),), 50))
-    with pytest.raises(CoschedError, match="has nodes 2, which job 0 has"):
+    with pytest.raises(CoschedError, match="cannot have nodes 2, which job 0 has"):
         domain(JobRecovered(100, Job(1, 2, 9, 0), ((2, 3),), 50))
     assert domain(JobRecovered(100, Job(1, 1, 9, 0), ((3, 3),), 95)) == []
     # With its minimum it might take twice its time.
@@ -554,10 +556,26 @@ def test_recovered_change_is_late_in_its_time():
     assert domain(Ticked(120)) == [WithdrawResize(0)]
 
 
-@pytest.mark.parametrize("ordered", [((1, 3),), ((0, 8),)])
-def test_change_that_cannot_be_is_not_recovered(ordered):
-    with pytest.raises(CoschedError, match="job 0: cannot change to nodes"):
-        Domain()(JobRecovered(100, job(0, 1, 8), ((0, 3),), 50, (), ordered))
+@pytest.mark.parametrize(
+    ("ordered", "suspension", "words"),
+    [
+        (((1, 3),), None, "cannot change to nodes 1-3"),
+        (((0, 8),), None, "cannot change to nodes 0-8"),
+        (((0, 5),), None, "cannot have nodes 5, which job 1 has"),
+        (((0, 1),), Suspended(2, 60, False, 1, 0), "is suspended, so its size is fixed"),
+    ],
+)
+def test_change_that_cannot_be_is_not_recovered(ordered, suspension, words):
+    domain = Domain()
+    domain(JobRecovered(90, Job(1, 3, 90, 0), ((5, 7),), 40))
+    event = JobRecovered(100, job(0, 1, 4), ((0, 3),), 50, (), ordered)
+    with pytest.raises(CoschedError, match=f"^job 0: {words}"):
+        domain(msgspec.structs.replace(event, suspension=suspension))
+    assert domain.queue.place.free == 5
+    assert domain.state(0) is State.ABSENT
+    # Without the change it is recovered as if nothing had come before.
+    domain(msgspec.structs.replace(event, ordered=None))
+    assert domain.nodes(0) == ((0, 3),)
 
 
 def test_changes_are_explained():

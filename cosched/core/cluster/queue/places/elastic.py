@@ -28,7 +28,12 @@ from cosched.core.cluster.queue.nodes import (
     union,
     without,
 )
-from cosched.core.cluster.queue.places.growths import Growths, last_nodes
+from cosched.core.cluster.queue.places.growths import (
+    Growths,
+    by_coming,
+    first_node,
+    last_nodes,
+)
 from cosched.core.cluster.queue.places.ledger import Ledger
 from cosched.core.cluster.queue.places.open_changes import Change, OpenChanges
 from cosched.core.cluster.queue.places.place import Freed, Row, Spot
@@ -306,12 +311,7 @@ class Elastic(Ledger):
         those of its start until ``restore`` is called."""
         if without(nodes, self._known):
             raise CoschedError(f"job {job.number}: has nodes that are not in this domain")
-        for number, (_, _, held) in self._held.items():
-            if common(held, nodes):
-                raise CoschedError(
-                    f"job {job.number}: has nodes {format_nodes(common(held, nodes))}, "
-                    f"which job {number} has"
-                )
+        self._check_unheld(job.number, nodes)
         here = common(nodes, self._service)
         self._pool.take_exactly(here)
         self.free -= count(here)
@@ -322,15 +322,39 @@ class Elastic(Ledger):
         self._note(job.number, run.end_ns, count(here), nodes)
         self.moved += 1
 
-    def reopen(self, number: JobId, after: Intervals, now_ns: int) -> Change:
-        """Restores the open change of a restored job, and returns it. Raises CoschedError
-        for nodes that it cannot be about."""
-        before = self.nodes_of(number)
-        leaving, arriving = without(before, after), without(after, before)
-        if without(arriving, self._known) or not common(after, self._growths.first(number)):
+    def _check_unheld(self, number: JobId, nodes: Intervals) -> None:
+        for other, (_, _, held) in self._held.items():
+            both = common(held, nodes)
+            if both:
+                raise CoschedError(
+                    f"job {number}: cannot have nodes {format_nodes(both)}, which job "
+                    f"{other} has"
+                )
+
+    def check_reopen(
+        self,
+        number: JobId,
+        before: Intervals,
+        growths: Sequence[Intervals],
+        after: Intervals,
+    ) -> None:
+        """Checks the open change of a job before the job is restored. Raises CoschedError
+        for nodes that it cannot be about.
+
+        before: the job's nodes. growths: as in ``restore``. after: as in ``reopen``."""
+        arriving = without(after, before)
+        first = first_node(by_coming(growths, before))
+        if without(arriving, self._known) or not common(after, first):
             raise CoschedError(
                 f"job {number}: cannot change to nodes {format_nodes(after)}"
             )
+        self._check_unheld(number, arriving)
+
+    def reopen(self, number: JobId, after: Intervals, now_ns: int) -> Change:
+        """Restores the open change of a restored job, after ``check_reopen``, and returns
+        it."""
+        before = self.nodes_of(number)
+        leaving, arriving = without(before, after), without(after, before)
         here = common(arriving, self._service)
         self._pool.take_exactly(here)
         self.free -= count(here)

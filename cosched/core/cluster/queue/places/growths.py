@@ -37,11 +37,7 @@ class Growths:
     ) -> None:
         """Notes the growths of a restored job, without nodes that it does not have. nodes:
         all that it has."""
-        kept = [common(growth, nodes) for growth in growths]
-        rest = nodes
-        for growth in kept:
-            rest = without(rest, growth)
-        self._of[number] = [growth for growth in (*kept, rest) if growth]
+        self._of[number] = by_coming(growths, nodes)
 
     def forget(self, number: JobId) -> None:
         """Forgets a job that has ended."""
@@ -49,8 +45,7 @@ class Growths:
 
     def first(self, number: JobId) -> Intervals:
         """Returns the node of a job that never leaves it."""
-        first = self._of[number][0][0][0]
-        return ((first, first),)
+        return first_node(self._of[number])
 
     def leaving(self, number: JobId, amount: int, unwanted: Intervals) -> Intervals:
         """Returns ``amount`` nodes of a job that are to leave it. unwanted: those that
@@ -75,6 +70,22 @@ class Growths:
                 if not amount:
                     break
         return chosen
+
+
+def by_coming(growths: Sequence[Intervals], nodes: Intervals) -> list[Intervals]:
+    """Returns growths without nodes that a job does not have, and then the rest of its
+    nodes. nodes: all that it has."""
+    kept = [common(growth, nodes) for growth in growths]
+    rest = nodes
+    for growth in kept:
+        rest = without(rest, growth)
+    return [growth for growth in (*kept, rest) if growth]
+
+
+def first_node(growths: Sequence[Intervals]) -> Intervals:
+    """Returns the node that never leaves a job with these growths."""
+    first = growths[0][0][0]
+    return ((first, first),)
 
 
 def last_nodes(nodes: Intervals, size: int) -> Intervals:
