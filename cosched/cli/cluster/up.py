@@ -97,7 +97,11 @@ class Up(Command):
             help="What a job has: whole nodes, or CPUs of them, so that small jobs run side"
             " by side. Then --jobs-per-node jobs that --share may have a CPU.",
         ),
-        policy=option("--queue", type=click.Choice(list(POLICIES))),
+        policy=option(
+            "--queue",
+            type=click.Choice(list(POLICIES)),
+            help="The order of the queue, and whether later jobs fill gaps.",
+        ),
         size=option(
             type=click.Choice(SIZES),
             help="Whether the queue chooses how many nodes a malleable job has, when it "
