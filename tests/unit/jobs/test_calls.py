@@ -306,7 +306,7 @@ def test_a_job_that_somebody_cancels_is_an_error(domain):
     with Executor() as jobs:
         future = jobs.submit(abs, -1)
         domain._cancel(future.job)
-        with pytest.raises(JobFailed, match="cancelled"):
+        with pytest.raises(JobFailed, match=r"\(abs\): cancelled$"):
             future.result(timeout=30)
 
 
