@@ -191,7 +191,7 @@ def test_good_node_has_only_good_findings():
         ({"unit": "not-found"}, "unit", "note", "is not installed"),
         (
             {"halves_why": "too few CPUs (1) for 2 parts; write parts = 1"},
-            *("halves", "note", "write parts = 1"),
+            *("halves", "note", "a domain with parts = 2 cannot use it; too few CPUs"),
         ),
         ({"mpis": ()}, "mpi", "note", "--mpi"),
         ({"mpis": (replace(NODE.mpis[0], mpicc=None),)}, "mpi", "warning", "shim build"),

@@ -210,7 +210,7 @@ def _check_halves(facts: NodeFacts) -> Iterator[Finding]:
         sets = " and ".join(format_cpus(part) for part in facts.halves)
         yield good("halves", f"CPUs {sets} would be the halves, {facts.halves_why}")
     elif facts.halves_why:
-        yield note("halves", "jobs cannot share this node by halves", facts.halves_why)
+        yield note("halves", "a domain with parts = 2 cannot use it", facts.halves_why)
 
 
 def _check_unit(facts: NodeFacts) -> Iterator[Finding]:
