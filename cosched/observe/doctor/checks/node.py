@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from cosched.core.counting import counted
 from cosched.core.decoding import parse_integer
 from cosched.core.node.division import format_cpus
 from cosched.core.units import format_bytes
@@ -136,7 +137,7 @@ def _check_timer(daemon: Daemon) -> Finding:
     if daemon.timer_restarts:
         return warning(
             "timer",
-            f"the timer daemon died {daemon.timer_restarts} times",
+            f"the timer daemon died {counted(daemon.timer_restarts, 'time')}",
             "read scheduler.log in the node's run directory",
         )
     if daemon.timer_ticks and daemon.timer_late_s > LATE_PART * daemon.gmet_s:
