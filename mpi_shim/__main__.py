@@ -34,6 +34,8 @@ def main(arguments: list[str]) -> None:
         # The future statement of this file does not hold for the program.
         exec(compile(arguments[1], "<string>", "exec", dont_inherit=True), vars(program))
     else:
+        if not os.path.exists(arguments[0]):
+            raise SystemExit(f"python -m mpi_shim: {arguments[0]}: no such file")
         sys.argv, sys.path[0] = arguments, os.path.dirname(arguments[0])
         runpy.run_path(arguments[0], run_name="__main__")
 

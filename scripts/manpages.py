@@ -177,8 +177,9 @@ def _usage(ctx: click.Context) -> list[str]:
 
 
 def _options(ctx: click.Context) -> Records:
+    """Returns the options. The description has the arguments, which have no help."""
     found = (parameter.get_help_record(ctx) for parameter in ctx.command.get_params(ctx))
-    return [record for record in found if record is not None]
+    return [record for record in found if record is not None and record[1]]
 
 
 def _prose(text: str) -> list[str]:

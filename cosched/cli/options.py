@@ -125,7 +125,12 @@ def nodes_option() -> Any:
 
 def this_node_option() -> Any:
     """``--node NAME``: the node whose daemons start or stop; by default this host."""
-    return option("--node", default=lambda: os.uname().nodename, show_default="this host")
+    return option(
+        "--node",
+        default=lambda: os.uname().nodename,
+        show_default="this host",
+        help="The node's name.",
+    )
 
 
 def lab_nodes_option() -> Any:

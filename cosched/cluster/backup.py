@@ -72,7 +72,10 @@ def restore(paths: DomainPaths, folder: Path) -> list[str]:
         raise CoschedError(f"{paths.directory}: {error.strerror}") from None
     with locked(paths.controller_lock) as mine:
         if not mine:
-            raise CoschedError(f"{paths.run_dir}: its controller is up; end it first")
+            raise CoschedError(
+                f"{paths.run_dir}: its controller is up; end it first: systemctl stop "
+                "cosched-controller, or cosched cluster down"
+            )
         stores = [store for store in _stores(paths) if (folder / store.name).exists()]
         for store in stores:
             _check_aside(store)

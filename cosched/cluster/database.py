@@ -13,7 +13,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from cosched.cluster.full_disk import SpaceWait, advice
+from cosched.cluster.full_disk import SpaceWait, advice, is_full
 from cosched.core.decoding import printable, shown_text
 from cosched.core.errors import CoschedError
 
@@ -167,7 +167,7 @@ def has_row(path: Path, table: str, condition: str, remedy: str) -> bool:
 def copy_database(source: Path, target: Path) -> None:
     """Copies a file into a new one of mode 0600. Other processes may change the source
     meanwhile; the copy has one state of it. Raises CoschedError, also for a damaged
-    source."""
+    source, and names the target if its disk is full."""
     for path, flags in ((source, 0), (target, os.O_CREAT | os.O_EXCL)):
         try:
             os.close(os.open(path, os.O_RDWR | os.O_CLOEXEC | flags, 0o600))
@@ -179,7 +179,13 @@ def copy_database(source: Path, target: Path) -> None:
         closing(sqlite3.connect(source)) as old,
         closing(sqlite3.connect(target)) as new,
     ):
-        old.backup(new)
+        try:
+            old.backup(new)
+        except sqlite3.Error as error:
+            if not is_full(error, target):
+                raise
+            what = advice(error, target, remedy)
+            raise CoschedError(f"{target}: {_shown(error)}; {what}") from None
         (found,) = new.execute("PRAGMA quick_check(1)").fetchone()
     if found != "ok":
         raise CoschedError(f"{source}: is damaged: {_shown(found)}; {remedy}")

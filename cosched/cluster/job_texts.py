@@ -39,6 +39,12 @@ def jobs_text(numbers: Sequence[int]) -> str:
     return f"{'job' if len(numbers) == 1 else 'jobs'} {shown}"
 
 
+def end_text(state: str, reason: str) -> str:
+    """Returns how a job ended, and why: ``failed: rank 1 ended with status 7 on n1``. The
+    end by a user needs one word: ``cancelled``."""
+    return state if reason in ("", state) else f"{state}: {reason}"
+
+
 def label_of(job: JobInfo) -> str:
     """Returns the number of a job as users write it: ``12``, or ``12_3`` in an array."""
     return str(job["job"]) if job["array"] is None else f"{job['array']}_{job['task']}"

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from cosched.core.config.suggestions import suggest
 from cosched.core.errors import CoschedError, NoDaemon
 from cosched.node.sockets.client import ask_each, request
 from cosched.rundir.directories import SYSTEM_RUN_DIR
@@ -45,7 +46,11 @@ def nodes_of_job(statuses: Sequence[Status], job: str) -> list[Status]:
             found.append({**status, **rows})
     if not found:
         where = ", ".join(status["node"] for status in statuses)
-        raise CoschedError(f"no job '{job}' on {where}; see: cosched status")
+        names = {
+            one["name"] for each in statuses for one in (*each["jobs"], *each["waiting"])
+        }
+        hint = suggest(job, sorted(names)) or "; see: cosched status"
+        raise CoschedError(f"no job '{job}' on {where}{hint}")
     return found
 
 

@@ -1,10 +1,12 @@
 """Runs the commands of docs/malleable.md in a real domain, in their order, while the page's
 own program runs."""
 
+import contextlib
 import json
 import os
 import re
 import subprocess
+import sys
 
 import pytest
 
@@ -16,6 +18,8 @@ pytestmark = pytest.mark.mpi_job
 
 PAGE = (ROOT / "docs" / "malleable.md").read_text()
 (COMMANDS,) = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
+#: How root makes the domain on one machine, and how it ends.
+LAB_UP, LAB_DOWN = re.findall(r"```sh lab\n(.*?)```", PAGE, re.DOTALL)
 (PROGRAM,) = [
     block
     for block in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
@@ -141,6 +145,20 @@ def test_the_commands_of_the_page_do_what_it_says(shell):
     assert shell.good("cosched submit --nodes 1 --hold true") == "job 3\n"
     assert "job 3: is rigid" in shell.refused("cosched resize 3 1")
     shell.until_nodes(1, 4)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="the lab needs root")
+def test_lab_of_the_page_resizes_jobs(lab_command, tmp_path):
+    (tmp_path / "loop.py").write_text(PROGRAM)
+    submit, *_ = COMMANDS.splitlines()
+    command, words = submit.replace("submit", "submit --wait").split(" python ")
+    with contextlib.ExitStack() as end:
+        for line in reversed(LAB_DOWN.splitlines()):
+            end.callback(lab_command, *line.split()[1:])
+        for line in LAB_UP.splitlines():
+            lab_command(*line.split()[1:])
+        printed = lab_command(*command.split()[1:], sys.executable, words)
+    assert re.fullmatch(r"\d+\.\d{6}\n", printed)
 
 
 def test_bounds_survive_a_killed_controller(shell):

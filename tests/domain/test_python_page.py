@@ -49,7 +49,7 @@ def test_program_of_the_page_prints_what_is_shown(environ, tmp_path, program, sh
 
 
 def test_the_page_has_all_its_programs():
-    assert len(PROGRAMS) == PAGE.count("```python") == 4
+    assert len(PROGRAMS) == PAGE.count("```python") == 5
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ def play_private_domains(monkeypatch):
         monkeypatch.delenv(variable, raising=False)
     started = []
 
-    def start(run_dir):
+    def start(run_dir, note=None):
         started.append(FakeDesk(run_dir))
 
     monkeypatch.setattr("cosched.cluster.up.private.start_private", start)

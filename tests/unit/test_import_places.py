@@ -74,6 +74,7 @@ ALLOWED = {
     "cosched/cli/run/announcing.py": ({"cosched.shm._native"}, START_UP),
     "cosched/cli/run/choices.py": ({"click"}, START_UP),
     "cosched/cli/run/command.py": ({"cosched.cli.run.start"}, START_UP),
+    "cosched/cli/run/label.py": ({"cosched.core.symbiosis.resources"}, START_UP),
     "cosched/cli/run/main.py": (
         {
             *("cosched.cli.run.announcing", "cosched.cli.run.command"),

@@ -12,6 +12,7 @@ import pytest
 from cosched.config.cosched_toml import examine_file
 from cosched.core.config.layers import merge
 from tests.places import ROOT
+from tests.unit.cli.test_docs_pages import links_of
 
 PARTS = ROOT / "scripts/packaging"
 PREFIX = "/usr/lib/cosched"
@@ -65,6 +66,17 @@ def test_shell_reads_each_script(name):
 def test_each_command_is_in_usr_bin(package):
     links = {each.name: str(each.readlink()) for each in (package / "usr/bin").iterdir()}
     assert links == {name: f"{PREFIX}/bin/{name}" for name in commands()}
+
+
+def test_links_of_pages_have_targets(package):
+    """Only a clone has the folder of the benchmarks."""
+    pages = [*(package / "usr/share/doc/cosched").rglob("*.md")]
+    assert {"README.md", "tutorial.md", "formats.md", "yoo.md"} <= {p.name for p in pages}
+    for page in pages:
+        for link in links_of(page):
+            name = link.partition("#")[0]
+            if "benchmarks/" not in name:
+                assert (page.parent / name).exists(), f"{page.name}: {link}"
 
 
 @pytest.mark.parametrize("name", UNITS)

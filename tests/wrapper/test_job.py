@@ -324,3 +324,10 @@ def test_missing_program_prints_usage(any_site, job_environ):
         result = any_site.run(1, "-m", "mpi_shim", *arguments, environ=job_environ)
         assert result.returncode != 0
         assert "usage: python -m mpi_shim" in result.stderr
+
+
+def test_missing_file_is_one_line(any_site, job_environ):
+    result = any_site.run(1, "-m", "mpi_shim", "nosuch.py", environ=job_environ)
+    assert result.returncode != 0
+    assert "python -m mpi_shim: nosuch.py: no such file\n" in result.stderr
+    assert "Traceback" not in result.stderr

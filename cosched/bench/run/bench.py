@@ -87,7 +87,7 @@ def _measure(
         with open_progress(log, left) as progress:
             done = len(points) * options.repeats - len(left)
             if done:
-                progress.show(f"runs done already: {done}")
+                progress.note(f"runs done already: {done}")
             if options.warm_up and left:
                 session.limited_to(options.within_s / 2).warm_up(arms, progress)
             if options.seen and left and any(arm.coscheduled for arm in arms):

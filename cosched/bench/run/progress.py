@@ -82,6 +82,10 @@ class Progress:
         self._now = what
         self._write(what)
 
+    def note(self, line: str) -> None:
+        """Writes a line about the bench as a whole, which stays on a terminal, too."""
+        self._write(line)
+
     def plan_at_most(self, order: Sequence[str]) -> None:
         """These runs are left at most, in any order."""
         self._estimate.planned(order)
@@ -128,7 +132,7 @@ class TerminalProgress(Progress):
     rest_s = REDRAW_S / 2
 
     def __init__(self, console: Console, live: Live, order: Sequence[str]) -> None:
-        super().__init__(console.print, order)
+        super().__init__(lambda line: console.print(Text(line)), order)
         self._console = console
         self._live = live
 

@@ -75,7 +75,7 @@ def run_all(
         if done == 0:
             left_out = budget.round_left_out() if repeat > 1 else ""
             if left_out:
-                progress.show(left_out)
+                progress.note(left_out)
                 break
             budget.begin_round()
         if point.key in failed:

@@ -104,7 +104,11 @@ class Up(Command):
             help="Give each job an aligned block of this number of nodes, or of 2, 4, ..."
             " times as many; 0: any nodes.",
         ),
-        policy=option("--queue", type=click.Choice(list(POLICIES))),
+        policy=option(
+            "--queue",
+            type=click.Choice(list(POLICIES)),
+            help="The order of the queue, and whether later jobs fill gaps.",
+        ),
         size=option(
             type=click.Choice(SIZES),
             help="Whether the queue chooses how many nodes a malleable job has, when it "

@@ -106,8 +106,7 @@ class Sending:
         except NoDomain:
             from cosched.cluster.up.private import start_private
 
-            note("starting a private domain on this machine")
-            start_private(self.run_dir)
+            start_private(self.run_dir, note)
             return self.connect()
 
     def _unless_held_back(self, client: Client) -> Client:

@@ -65,7 +65,7 @@ def _job_part() -> Any:
             help="The job is ended after this time: 90 or 90s, 1:30 (minutes), 2h, 2:00:00"
             " or 1-12:00:00 (days).  [default: the domain's; without one any time]",
         ),
-        name=option(help="[default: the program's]"),
+        name=option(help="The job's name.  [default: the program's]"),
         label=flag(help="Begin each line of output with its rank."),
         bind=flag(help="Keep each rank on one CPU."),
         **_shared_nodes(),

@@ -13,7 +13,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cosched.cluster.client import Client, NoDomain
-from cosched.cluster.job_texts import label_of
+from cosched.cluster.job_texts import end_text, label_of
 from cosched.core.errors import CoschedError
 from cosched.jobs.feeding import Feeder
 from cosched.jobs.following import Tail, size_of, wait_patiently
@@ -46,7 +46,7 @@ def report_end(ended: Ended, complain: Callable[[str], None]) -> int:
     """Complains if the job failed; returns its status as one that a process can have."""
     job = ended.job
     if job["reason"]:
-        complain(f"job {label_of(job)}: {job['state']}: {job['reason']}")
+        complain(f"job {label_of(job)}: {end_text(job['state'], job['reason'])}")
     return exit_status(ended)
 
 

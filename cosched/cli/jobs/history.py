@@ -202,8 +202,8 @@ class History(Command):
             click.echo("\n".join(label_table(rows)))
         else:
             raise CoschedError(
-                "no job with a label has ended here; name one's limit with "
-                "COSCHED_LIMITED_BY"
+                "no label of an ended job was checked here; name what limits a job with "
+                "COSCHED_LIMITED_BY, and let it run for a while"
             )
 
 

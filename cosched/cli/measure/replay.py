@@ -11,6 +11,7 @@ import click
 from cosched.cli.declared import Command, argument, command
 from cosched.cli.entry import EXIT_FAILURE
 from cosched.cli.options import PATH, complete_paths, json_option
+from cosched.core.counting import counted
 from cosched.observe.timeline.replay import Difference, replay
 from cosched.observe.timeline.replay import Replay as Outcome
 from cosched.observe.timeline.trace import read_trace
@@ -48,12 +49,13 @@ class Replay(Command):
 
 
 def _text(result: Outcome) -> str:
-    different = result.difference
+    different, events = result.difference, counted(result.events, "event")
     if different is None:
-        return f"{result.events} events in {result.segments} segments: no difference"
+        segments = counted(result.segments, "segment")
+        return f"{events} in {segments}: no difference"
     place = f"{different.entry.path}:{different.entry.line}"
     return (
-        f"{place}: command {different.index + 1} differs, after {result.events} events\n"
+        f"{place}: command {different.index + 1} differs, after {events}\n"
         f"  event     {different.entry.event}\n"
         f"  recorded  {different.recorded or 'no further command'}\n"
         f"  replayed  {_replayed(different)}"

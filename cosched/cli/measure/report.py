@@ -51,7 +51,9 @@ class Report(Command):
         metavar="FILE.json",
         help="Write the traces for ui.perfetto.dev; no report without --out.",
     )
-    title: str = option(default="cosched report", metavar="TEXT")
+    title: str = option(
+        default="cosched report", metavar="TEXT", help="The report's heading."
+    )
     run_dir: Path = asked_run_dir_option()
     inputs: tuple[Path, ...] = argument(nargs=-1, type=PATH, metavar="INPUT...")
 

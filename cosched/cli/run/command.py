@@ -127,7 +127,7 @@ class Run(Command):
     name: str | None = option(
         *WORDS["name"],
         type=Parsed("NAME", _job_name),
-        help="[default: the program's name and a suffix]",
+        help="The job's name.  [default: the program's and a suffix]",
     )
     mpi: str | None = mpi_option(
         "An mpiexec, a prefix, mpich or openmpi.  [default: what the program uses]"

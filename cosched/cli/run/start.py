@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from cosched.cli.run.given import Given
 from cosched.cli.run.hosts import choose_hosts
+from cosched.cli.run.label import label_text
 from cosched.cli.run.placement import place_of, ranks_stay_here
 from cosched.cli.run.plan import headline, plan_json, plan_text
 from cosched.cli.run.reports import note, warn
@@ -195,6 +196,8 @@ def _check_directory() -> None:
 def _run_here(given: Given, announced: str | None) -> int:
     """Starts a job by an MPI's own launcher; returns its exit status."""
     choices = given.asked.choices()
+    if given.asked.coschedules and (warning := label_text(os.environ)):
+        warn(warning)
     engine = engine_job(os.environ)
     chosen = choose_hosts(
         given.hosts, given.hostfile, None if starts_ranks_itself(given.argv) else engine

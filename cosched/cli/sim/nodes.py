@@ -110,7 +110,11 @@ class Nodes(Command):
         default=4,
         help="Degree of multiprogramming: jobs at once.",
     )
-    pattern: Pattern = option(type=EnumChoice(Pattern), default=Pattern.BULK)
+    pattern: Pattern = option(
+        type=EnumChoice(Pattern),
+        default=Pattern.BULK,
+        help="How ranks wait for each other.",
+    )
     grain_ns: int = option(
         "--grain", type=TIME, default="1ms", help="CPU between messages."
     )
@@ -122,7 +126,11 @@ class Nodes(Command):
     )
     slice_: str = option("--slice", default="2s", help="Time slice, or auto.")
     gmet: str = option(default="100ms", help="Guaranteed time, or auto.")
-    align: str = option(type=click.Choice(["on", "off"]), default="on")
+    align: str = option(
+        type=click.Choice(["on", "off"]),
+        default="on",
+        help="Start slices at multiples of the slice.",
+    )
     arms: tuple[str, ...] | None = option(
         type=some_of(ARMS, "A,..."),
         help=f"Of {', '.join(ARMS)}; by default {','.join(EQUAL_JOBS)}, for a workload also"
@@ -136,7 +144,7 @@ class Nodes(Command):
         help="What the nodes know of the jobs' lengths: nothing, the time alone, or earlier"
         ' runs in JSON, {"NAME": [SECONDS, ...]}.',
     )
-    seed: int = option(type=int, default=1)
+    seed: int = option(type=int, default=1, help="Random seed.")
     at_a_time: int = parallel_option()
     json_file: Path | None = json_file_option()
 

@@ -77,7 +77,7 @@ class Startup(Command):
     """The options of ``cosched sim startup``."""
 
     nodes: tuple[int, ...] = option(
-        type=several("N,...", whole(1, MOST_NODES)), default="248"
+        type=several("N,...", whole(1, MOST_NODES)), default="248", help="Nodes of the job."
     )
     tasks: tuple[int, ...] = option(
         type=several("T,...", whole(1, MOST_TASKS)),
@@ -85,7 +85,9 @@ class Startup(Command):
         help="Tasks on each node.",
     )
     designs: tuple[str, ...] = option(
-        type=some_of(tuple(DESIGNS), "A,..."), default="old,new,pipelined"
+        type=some_of(tuple(DESIGNS), "A,..."),
+        default="old,new,pipelined",
+        help="Designs to compare.",
     )
     arity: int = option(
         type=click.IntRange(1), default=2, help="Children of a node in the tree."

@@ -51,12 +51,13 @@ _IDLE = ("--idle", "60")
 _POLL_S = 0.05
 
 
-def start_private(run_dir: Path) -> None:
+def start_private(run_dir: Path, note: Callable[[str], object] = lambda line: None) -> None:
     """Starts a domain of this machine alone, which ends when no job came for a while.
 
-    Does nothing if another process has just started it. Raises NoDomain if an operator's
-    domain has this run directory: only its operator starts it. A domain of this machine
-    alone in another directory than the system's is replaced; its jobs that wait are kept.
+    Does nothing if another process has just started it; otherwise ``note`` takes one line
+    before. Raises NoDomain if an operator's domain has this run directory: only its
+    operator starts it. A domain of this machine alone in another directory than the
+    system's is replaced; its jobs that wait are kept.
     """
     paths = DomainPaths(run_dir)
     if paths.config.exists() and not (_is_private(paths) or _is_replaceable(paths)):
@@ -66,6 +67,7 @@ def start_private(run_dir: Path) -> None:
     _check_directories(paths)
     with _starting(paths):
         if not _start_missing(paths, lambda line: None):
+            note("starting a private domain on this machine")
             _start_all(paths)
 
 

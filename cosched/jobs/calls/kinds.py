@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cosched.cluster.answers import EndInfo
+from cosched.cluster.job_texts import end_text
 from cosched.cluster.submission import as_name
 from cosched.core.errors import CoschedError
 from cosched.jobs.calls.files import Files, text_of
@@ -109,6 +110,6 @@ class CommandRuns:
 
 
 def _failed(name: str, files: Files, end: EndInfo) -> JobFailed:
-    text = f"job {end['job']} ({name}): {end['state']}: {end['reason']}"
+    text = f"job {end['job']} ({name}): {end_text(end['state'], end['reason'])}"
     line = files.last_line()
     return JobFailed(f"{text}; it wrote: {line}" if line else text, end)

@@ -139,10 +139,15 @@ def ask_each(
     """Yields each of these nodes with the answer that ``ask`` gets from it; without nodes,
     each one that is up in the run directory. Raises NoDaemon for a named node that is not
     up."""
-    names = nodes or sorted(path.parent.name for path in run_dir.glob("*/control.sock"))
-    for name in names:
+    here = sorted(path.parent.name for path in run_dir.glob("*/control.sock"))
+    for name in nodes or here:
+        paths = NodePaths(run_dir, name)
         try:
-            yield name, ask(NodePaths(run_dir, name))
+            yield name, ask(paths)
         except NoDaemon:  # without names: the socket of a daemon that was killed
+            if here and not paths.directory.exists():
+                raise NoDaemon(
+                    f"node {name}: not found in {run_dir}, which has {', '.join(here)}"
+                ) from None
             if nodes:
                 raise

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from cosched.core.counting import counted
 from cosched.observe.filling import of_live
 from cosched.observe.shared_nodes import of_live as sharing_of_live
 from cosched.observe.status import state_word
@@ -39,7 +40,8 @@ def _on_node(status: Status, job: Status) -> str:
         f"scheduled for {job['scheduled_s']:.1f}s{cpu}",
         f"  ranks {ranks}; carrier {job['carrier']}; CPUs "
         f"{','.join(map(str, job['cpus']))}",
-        f"  {job['switches']} times scheduled, {job['granted']} of them by a message",
+        f"  {counted(job['switches'], 'time')} scheduled, {job['granted']} of them by a "
+        "message",
     ]
     refused = {reason: n for reason, n in job["refused"].items() if n}
     if refused:

@@ -116,6 +116,15 @@ def test_terminal_has_the_times_from_the_first_moment(monkeypatch):
     assert "failed" in stream.getvalue()
 
 
+def test_note_is_a_line_of_its_own_on_a_terminal(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
+    stream = Terminal()
+    with open_progress(stream, ["batch"]) as progress:
+        progress.begin("run 1/9", "batch", 1)
+        progress.note("no further round [2]: 22 s are left")
+    assert "no further round [2]: 22 s are left\n" in stream.getvalue()
+
+
 def test_bound_of_the_rest_is_called_a_bound():
     lines, seconds = [], Clock()
     progress = Progress(lines.append, (), seconds)

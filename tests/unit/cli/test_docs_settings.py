@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
@@ -13,7 +14,7 @@ from cosched.bench.workload.arrivals import Arrivals
 from cosched.bench.workload.file import JobSpec
 from cosched.cli.cluster.nodes import Reload
 from cosched.config.coupling import CouplingTable
-from cosched.config.domain import DomainConfig
+from cosched.config.domain import DomainConfig, load_config
 from cosched.config.restarts import AGENTS, MEMBERS
 from cosched.config.slurm import SlurmDomain
 from cosched.core.config.schema import Sections
@@ -79,6 +80,14 @@ def check(rows: Sequence[str], keys: Sequence[Key], *, reload: bool) -> None:
         if path.partition(".")[0] in tables
     }
     assert listed <= {key.path for key in keys}
+
+
+def test_domain_of_the_page_is_valid(tmp_path: Path) -> None:
+    page = (ROOT / "docs/domain.md").read_text()
+    shown, *_ = re.findall(r"^```toml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    (tmp_path / "domain.toml").write_text(shown)
+    config = load_config(tmp_path / "domain.toml")
+    assert (config.controller, *config.nodes) == ("n1:7570", "n1", "n2")
 
 
 def test_help_names_the_settings_that_a_reload_takes() -> None:

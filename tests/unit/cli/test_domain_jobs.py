@@ -319,7 +319,7 @@ def test_signal_cancels_the_job(desk, number):
     assert (process.returncode, out) == (status, "")
     assert err.splitlines() == [
         "cosched submit: job 1: is being cancelled",
-        "cosched submit: job 1: cancelled: cancelled",
+        "cosched submit: job 1: cancelled",
     ]
 
 

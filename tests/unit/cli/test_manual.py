@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 
@@ -49,6 +50,16 @@ def test_groff_reads_pages_without_warning(tmp_path):
             check=True,
         )
         assert run.stderr == "", name
+
+
+def test_every_option_has_a_sentence():
+    bare = [
+        f"{name}: {option}"
+        for name, page in PAGES.items()
+        for option, words in re.findall(r"^\.TP\n(.+)\n(.*)$", page, re.MULTILINE)
+        if not re.sub(r"\[.*?\]", "", words).strip()
+    ]
+    assert bare == []
 
 
 def test_page_of_group_has_its_commands():

@@ -1,10 +1,12 @@
-"""A plain command line of cosched-run is read as click reads it, without click."""
+"""A plain command line of cosched-run is read as click reads it, without click. A wrong
+label is reported."""
 
 from __future__ import annotations
 
 import pytest
 
 from cosched.cli.run.command import Run
+from cosched.cli.run.label import label_text
 from cosched.cli.run.plain import read_plain
 
 
@@ -51,3 +53,21 @@ def test_both_read_the_same(line, monkeypatch):
 )
 def test_other_lines_are_left_to_click(line):
     assert read_plain(line.split()) is None
+
+
+@pytest.mark.parametrize(
+    ("label", "warning"),
+    [
+        ("", ""),
+        ("memory", ""),
+        ("io,network", ""),
+        (
+            "io,memmory",
+            "COSCHED_LIMITED_BY: 'memmory' is not one of cpu, memory, io, network; the job "
+            "has no label",
+        ),
+    ],
+)
+def test_wrong_label_is_one_warning(label, warning):
+    assert label_text({"COSCHED_LIMITED_BY": label}) == warning
+    assert label_text({}) == ""

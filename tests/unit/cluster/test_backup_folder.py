@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 
 import pytest
@@ -12,6 +15,7 @@ from cosched.cluster.paths import DomainPaths
 from cosched.cluster.store import JobStore
 from cosched.core.errors import CoschedError
 from cosched.rundir.lock import DaemonLock
+from tests.places import ROOT
 
 
 @pytest.fixture
@@ -63,6 +67,29 @@ def test_damaged_store_leaves_no_backup(paths, tmp_path):
     with pytest.raises(CoschedError, match=r"mates\.sqlite: .*it cannot be copied"):
         back_up(paths, tmp_path / "kept")
     assert not (tmp_path / "kept").exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts a small file system")
+def test_full_disk_of_the_backup_is_named_and_leaves_no_backup(paths, tmp_path):
+    small = tmp_path / "small"
+    small.mkdir()
+    script = f"""
+mount -t tmpfs -o size=8k none {small}
+exec {sys.executable} -c '
+from pathlib import Path
+from cosched.cluster.backup import back_up
+from cosched.cluster.paths import DomainPaths
+from cosched.core.errors import CoschedError
+try:
+    back_up(DomainPaths(Path("{paths.run_dir}")), Path("{small}/kept"))
+except CoschedError as error:
+    print(error, list(Path("{small}").iterdir()))
+'"""
+    words = ["unshare", "--mount", "--propagation", "private", "sh", "-ec", script]
+    done = subprocess.run(words, capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout.startswith(f"{small}/kept/jobs.sqlite: ")
+    assert done.stdout.endswith("; free space on its disk, then try again []\n")
+    assert drains(paths.store) == {"n1": "a new disk"}
 
 
 def test_restored_store_takes_the_place_of_the_present_one(paths, tmp_path):

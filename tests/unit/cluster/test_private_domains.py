@@ -64,8 +64,19 @@ def test_domain_of_several_nodes_is_never_a_private_one(paths, started):
     write(paths, nodes={"n1": "127.0.0.1:2", "n2": "127.0.0.1:3"})
     restore_private(paths.run_dir, pytest.fail)
     with pytest.raises(NoDomain, match="start it with: cosched cluster up"):
-        start_private(paths.run_dir)
+        start_private(paths.run_dir, pytest.fail)
     assert started == []
+
+
+def test_start_is_reported_by_the_process_that_starts(paths, started, monkeypatch):
+    starts, lines = [], []
+    monkeypatch.setattr(private, "_start_all", starts.append)
+    start_private(paths.run_dir, lines.append)
+    assert (starts, lines) == ([paths], ["starting a private domain on this machine"])
+    write(paths)
+    monkeypatch.setattr(private, "_is_up", lambda _socket, _lock: True)
+    start_private(paths.run_dir, pytest.fail)
+    assert (starts, started) == ([paths], [([], "--idle", "60")])
 
 
 def test_operator_cannot_give_a_domain_the_name_of_private_ones(paths):

@@ -230,7 +230,7 @@ def run_replay(*arguments):
 def test_replay_reports_no_difference(written):
     result = run_replay(written[0])
     assert result.exit_code == 0
-    assert "4 events in 1 segments: no difference" in result.output
+    assert "4 events in 1 segment: no difference" in result.output
 
 
 def forge(path, lines, number, change):

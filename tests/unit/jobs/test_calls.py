@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+import cosched
 from cosched import Client, Executor, Job, JobFailed
 from cosched.cluster.client import NoDomain
 from cosched.core.errors import CoschedError
@@ -305,7 +306,7 @@ def test_a_job_that_somebody_cancels_is_an_error(domain):
     with Executor() as jobs:
         future = jobs.submit(abs, -1)
         domain._cancel(future.job)
-        with pytest.raises(JobFailed, match="cancelled"):
+        with pytest.raises(JobFailed, match=r"\(abs\): cancelled$"):
             future.result(timeout=30)
 
 
@@ -393,3 +394,10 @@ def test_job_that_needs_more_memory_than_this_machine_has(
     outcome = pytest.raises(CoschedError, match="TiB on a node, this machine has")
     with outcome if refused else contextlib.nullcontext():
         check_memory(client, needed)
+
+
+def test_package_has_the_names_of_its_pages():
+    for name in cosched.__all__:
+        assert getattr(cosched, name).__name__ == name
+    with pytest.raises(AttributeError, match="no attribute 'Clint'"):
+        cosched.Clint  # noqa: B018

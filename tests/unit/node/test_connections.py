@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from cosched.core.complaints import Complaints
 from cosched.core.errors import CoschedError, NoDaemon
-from cosched.node.sockets.client import ControlClient
+from cosched.node.sockets.client import ControlClient, ask_each
 from cosched.rundir.directories import is_listening
 from cosched.rundir.paths import NodePaths
 from cosched.service import listener as listening
@@ -304,3 +304,25 @@ def test_missing_daemon_is_reported_at_once(paths):
             paths.control_socket.unlink(missing_ok=True)
             dead.bind(str(paths.control_socket))
     assert not is_listening(paths.control_socket)
+
+
+def test_wrong_name_of_a_node_is_answered_by_the_nodes_that_are_there(paths):
+    def ask(of):
+        with ControlClient(of):
+            return "answer"
+
+    def asked(*names):
+        return list(ask_each(paths.run_dir, names, ask))
+
+    with pytest.raises(NoDaemon, match=r"^node m: no scheduler daemon is up"):
+        asked("m")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(paths.control_socket))
+        listener.listen()
+        assert asked() == asked("n") == [("n", "answer")]
+        with pytest.raises(NoDaemon) as raised:
+            asked("n", "m")
+    assert str(raised.value) == f"node m: not found in {paths.run_dir}, which has n"
+    assert asked() == []
+    with pytest.raises(NoDaemon, match=r"^node n: no scheduler daemon is up"):
+        asked("n")

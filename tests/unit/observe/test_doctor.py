@@ -191,7 +191,7 @@ def test_good_node_has_only_good_findings():
         ({"unit": "not-found"}, "unit", "note", "is not installed"),
         (
             {"halves_why": "too few CPUs (1) for 2 parts; write parts = 1"},
-            *("halves", "note", "write parts = 1"),
+            *("halves", "note", "a domain with parts = 2 cannot use it; too few CPUs"),
         ),
         ({"mpis": ()}, "mpi", "note", "--mpi"),
         ({"mpis": (replace(NODE.mpis[0], mpicc=None),)}, "mpi", "warning", "shim build"),
@@ -214,6 +214,7 @@ def test_each_fault_of_a_node_is_found(change, subject, level, words):
         ({"priority": "nice -20"}, "priority", "warning", "LimitRTPRIO"),
         ({"timer_up": False}, "timer", "problem", "dead; run: systemctl restart cosched"),
         ({"timer_restarts": 2}, "timer", "warning", "died 2 times"),
+        ({"timer_restarts": 1}, "timer", "warning", "died 1 time;"),
         ({"timer_late_s": 0.06}, "timer", "warning", "60 ms late, GMET is 100 ms"),
         ({"memory_pressure_percent": 40.0}, "memory", "warning", "40%"),
         ({"memory_guarded": False}, "memory", "note", 'memory = "auto"'),

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from cosched.observe.status import no_daemons, render
+from cosched.core.errors import CoschedError
+from cosched.observe.status import no_daemons, nodes_of_job, render
 from cosched.rundir.paths import default_run_dir
 from tests.unit.observe.top_samples import job, status, task
 
@@ -31,6 +32,18 @@ def test_no_daemons_asks_user_for_compute_node():
 def test_no_daemons_names_cosched_up_elsewhere(run_dir, euid, where):
     expected = f"no daemons are up in {run_dir}; start them: cosched up{where}"
     assert str(no_daemons(run_dir, euid)) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("slover", "did you mean 'solver'?"), ("ring", "see: cosched status")],
+)
+def test_wrong_name_of_a_job_is_one_line_with_what_to_do(name, hint):
+    statuses = [status("n1", [job("solver", [task(1)])]), status("n2", [])]
+    assert [each["node"] for each in nodes_of_job(statuses, "solver")] == ["n1"]
+    with pytest.raises(CoschedError) as raised:
+        nodes_of_job(statuses, name)
+    assert str(raised.value) == f"no job '{name}' on n1, n2; {hint}"
 
 
 def test_render_shows_jobs_in_columns_with_refusals():

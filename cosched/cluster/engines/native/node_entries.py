@@ -11,6 +11,7 @@ from cosched.cluster.submission import MOST, Submission
 from cosched.config.domain import DomainConfig
 from cosched.core.cluster.numbering import Numbering
 from cosched.core.cluster.queue.nodes import Intervals, from_numbers, numbers
+from cosched.core.config.suggestions import suggest
 from cosched.core.counting import counted
 from cosched.core.decoding import host_of
 from cosched.core.errors import CoschedError
@@ -235,7 +236,8 @@ class NodeEntries:
     def named(self, names: Iterable[str]) -> list[NodeEntry]:
         """Returns the nodes with these names. Raises CoschedError if one is unknown."""
         for name in self.removed(names):
-            raise CoschedError(f"node {name}: is not in this domain")
+            hint = suggest(name, self.by_name) or "; see cosched cluster status"
+            raise CoschedError(f"node {name}: is not in this domain{hint}")
         return [self.by_name[name] for name in names]
 
     def numbers(self, names: Iterable[str]) -> Intervals:

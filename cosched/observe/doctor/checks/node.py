@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from cosched.core.counting import counted
 from cosched.core.decoding import parse_integer
 from cosched.core.node.division import format_cpus
 from cosched.core.units import format_bytes
@@ -136,7 +137,7 @@ def _check_timer(daemon: Daemon) -> Finding:
     if daemon.timer_restarts:
         return warning(
             "timer",
-            f"the timer daemon died {daemon.timer_restarts} times",
+            f"the timer daemon died {counted(daemon.timer_restarts, 'time')}",
             "read scheduler.log in the node's run directory",
         )
     if daemon.timer_ticks and daemon.timer_late_s > LATE_PART * daemon.gmet_s:
@@ -210,7 +211,7 @@ def _check_halves(facts: NodeFacts) -> Iterator[Finding]:
         sets = " and ".join(format_cpus(part) for part in facts.halves)
         yield good("halves", f"CPUs {sets} would be the halves, {facts.halves_why}")
     elif facts.halves_why:
-        yield note("halves", "jobs cannot share this node by halves", facts.halves_why)
+        yield note("halves", "a domain with parts = 2 cannot use it", facts.halves_why)
 
 
 def _check_unit(facts: NodeFacts) -> Iterator[Finding]:

@@ -1,4 +1,6 @@
-"""The reasons of nodes that are down, for users."""
+"""The reasons of nodes that are down, and the answer to a wrong name, for users."""
+
+import pytest
 
 from cosched.cluster.engines.native.node_entries import (
     UNKNOWN_KEY,
@@ -7,6 +9,7 @@ from cosched.cluster.engines.native.node_entries import (
     NodeState,
 )
 from cosched.config.domain import DomainConfig
+from cosched.core.errors import CoschedError
 
 HERE, THERE = "10.0.0.1", "10.0.0.2"
 
@@ -43,3 +46,13 @@ def test_node_that_answers_keeps_its_own_reason():
     found.by_name["n1"].state = NodeState.LOST
     found.by_name["n1"].reason = "it does not answer"
     assert reasons(found) == ["it does not answer", "", "", ""]
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("n11", "did you mean 'n1'?"), ("storage", "see cosched cluster status")],
+)
+def test_unknown_node_is_one_line_with_what_to_do(name, hint):
+    with pytest.raises(CoschedError) as raised:
+        members().named([name])
+    assert str(raised.value) == f"node {name}: is not in this domain; {hint}"
