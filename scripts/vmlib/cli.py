@@ -40,7 +40,6 @@ SHORT = (
     "tests/live/test_classes_live.py",
 )
 ALL = ("tests/vm/test_*.py", "tests/live/test_*.py")
-WANT_A_COMPILER = ("test_bench_live.py",)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -103,8 +102,7 @@ def _deadline_s(options: argparse.Namespace) -> float:
 
 def _tests(short: bool) -> list[str]:
     patterns = SHORT if short else ALL
-    found = [path for pattern in patterns for path in sorted(REPOSITORY.glob(pattern))]
-    paths = [str(path) for path in found if path.name not in WANT_A_COMPILER]
+    paths = [str(path) for pattern in patterns for path in sorted(REPOSITORY.glob(pattern))]
     # Hypothesis alone would take seconds to import, and no test in here needs it.
     plugins = ["-p", "no:cacheprovider", "-p", "no:hypothesispytest"]
     return ["pytest", *plugins, "-m", "vm or live", *paths]

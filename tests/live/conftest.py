@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -27,24 +28,33 @@ from tests.tools.waiting import pauses
 
 TOOLS = Path(__file__).parent.parent / "tools"
 DEADLINE_S = 60.0
-#: One of so many files is one of Slurm, as long as there are any.
-ONE_OF = 5
+#: As many files that compute stand between two that wait, and as many files of Slurm
+#: between two that need its site.
+BETWEEN_WAITING, BETWEEN_SITES = 1, 3
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items):
-    """Spreads the files of Slurm, which often wait, among the others, which compute.
+    """Puts files with more tests first, so that none of them ends long after the others.
+    Spreads those of Slurm, which mostly wait, among the others, which compute.
 
-    Two files that need the machine's only site of Slurm users do not follow each other.
+    The files that need the machine's only site of Slurm users are far from each other.
     """
-    files = list(dict.fromkeys(item.path for item in items))
-    waiting = [file for file in files if "slurm" in f"{file.parent.name} {file.name}"]
-    waiting = waiting[::2] + waiting[1::2]
+    tests = Counter(item.path for item in items)
+    files = sorted(tests, key=tests.__getitem__, reverse=True)
+    waiting = [file for file in files if file.parent.name == "slurm"]
+    sites = [file for file in files if file not in waiting and "slurm" in file.name]
+    spread(waiting, sites, BETWEEN_SITES)
     order = [file for file in files if file not in waiting]
-    for place, file in enumerate(waiting):
-        order.insert(place * ONE_OF, file)
+    spread(order, waiting, BETWEEN_WAITING)
     places = {file: place for place, file in enumerate(order)}
     items.sort(key=lambda item: places[item.path])
+
+
+def spread(files, others, between):
+    """Inserts others into files, with so many between two of them as long as there are."""
+    for place, file in enumerate(others):
+        files.insert(place * (between + 1), file)
 
 
 def eventually(condition, what, within_s=DEADLINE_S):

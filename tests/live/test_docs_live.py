@@ -37,6 +37,7 @@ OF_PAIRS = ("coupling.md", re.compile(r"cosched (?:submit|queue|why)\b"))
 LESS = {
     ("sim", "malleable", "sdsc"): ("--count", "200"),
     ("sim", "malleable", "mixed"): ("--count", "200"),
+    ("sim", "malleable", "ctc"): ("--count", "200"),
     ("sim", "nodes", "--nodes"): ("--work", "200ms"),
 }
 

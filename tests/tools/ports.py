@@ -2,23 +2,37 @@
 member that a test has killed leaves its port free until it is started again."""
 
 import itertools
-import os
 import secrets
+import socket
 
 from cosched.linux import ports
 
-#: The most processes that run tests at the same time.
-WORKERS = 16
+#: The most processes that run tests at the same time, those of all sessions together.
+PROCESSES = 64
+
+
+def _claim():
+    """Returns the number of this process, and a socket whose name keeps it for us."""
+    for number in range(PROCESSES):
+        claim = socket.socket(socket.AF_UNIX)
+        try:
+            claim.bind(f"\0cosched-tests-ports-{number}")
+        except OSError:
+            claim.close()
+        else:
+            return number, claim
+    raise RuntimeError(f"more than {PROCESSES} processes run tests that need ports")
 
 
 def _places():
     """Yields the ports of this process one after the other, beginning anywhere."""
-    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % WORKERS
+    number, claim = _claim()
     usual = ports.usual_ports()
-    width = len(usual) // WORKERS
-    own = usual[worker * width : (worker + 1) * width]
+    width = len(usual) // PROCESSES
+    own = usual[number * width : (number + 1) * width]
     begin = secrets.randbelow(width)
-    return itertools.cycle((*own[begin:], *own[:begin]))
+    with claim:
+        yield from itertools.cycle((*own[begin:], *own[:begin]))
 
 
 _PLACES = _places()

@@ -17,7 +17,7 @@ from cosched.node.sockets.client import request
 from cosched.rundir.paths import NodePaths
 from tests.places import ROOT
 
-WORKLOADS = ROOT / "benchmarks" / "workloads" / "lab"
+WORKLOADS = Path(__file__).parent
 BIN = Path(sys.executable).parent
 COSCHED = [sys.executable, "-c", "from cosched.cli.main import main; main()"]
 
@@ -68,12 +68,12 @@ def start_bench(temporary, run_dir):
 
 @pytest.fixture
 def one_alone(lab_size, tmp_path):
-    """Returns the workload one-alone-short with a rank on each node."""
-    text = (WORKLOADS / "one-alone-short.toml").read_text()
-    text = text.replace("ranks = 2", f"ranks = {lab_size.nodes}")
-    text = text.replace("../../programs", str(ROOT / "benchmarks/programs"))
-    path = tmp_path / "one-alone-short.toml"
-    path.write_text(text)
+    """Returns a workload of one pipeline with a rank on each node."""
+    path = tmp_path / "one-alone.toml"
+    path.write_text(
+        f'[[job]]\nname = "wavefront"\nsource = "{ROOT}/benchmarks/programs/wavefront.c"\n'
+        f'args = "--preset short -i 15"\nranks = {lab_size.nodes}\n'
+    )
     return path
 
 
@@ -94,7 +94,7 @@ def processes_of(folder):
 @pytest.mark.parametrize(
     "workload",
     # The next test runs the second one in seven more arms.
-    ["mix-short", pytest.param("wavefront4-short", marks=pytest.mark.long)],
+    ["mix", pytest.param("four", marks=pytest.mark.long)],
 )
 def test_bench_private_lab_runs_every_usual_arm(start_bench, temporary, tmp_path, workload):
     result = tmp_path / "result.json"
@@ -129,7 +129,7 @@ def test_bench_private_lab_runs_every_usual_arm(start_bench, temporary, tmp_path
 def test_bench_extra_arms_run_when_asked_for(start_bench, temporary, tmp_path, arms):
     result = tmp_path / "result.json"
     bench = start_bench(
-        *("wavefront4-short.toml", "--no-warm-up", "--repeat", "1"),
+        *("four.toml", "--no-warm-up", "--repeat", "1"),
         *("--arms", ",".join(arms), "--slice", "0.2s", "--out", result),
         *("--dom", "4", "--run-limit", "200s", "--resume", tmp_path / "runs.jsonl"),
     )
@@ -220,7 +220,7 @@ def test_bench_bounds_a_job_by_its_cpu_time_on_each_node(
 @private_lab
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_bench_interrupted_leaves_nothing_behind(start_bench, temporary, number):
-    bench = start_bench("wavefront4-short.toml", "--no-warm-up", "--repeat", "9")
+    bench = start_bench("four.toml", "--no-warm-up", "--repeat", "9")
     first_run = bench.stderr.readline()
     assert first_run.startswith("run 1/27  batch   1  ")
     bench.send_signal(number)
