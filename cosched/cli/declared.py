@@ -158,7 +158,8 @@ def command(
     """
 
     def decorate(cls: type[C]) -> type[C]:
-        made: Any = dataclasses.dataclass(frozen=True)(cls)
+        # No command is compared or printed.
+        made: Any = dataclasses.dataclass(frozen=True, eq=False, repr=False)(cls)
         declared = _declared(made)
 
         def call(**values: Any) -> object:

@@ -16,7 +16,7 @@ from typing import Any, TextIO, cast
 from cosched.core.decoding import printable
 
 #: Line feeds and tabs are part of a text.
-_PIECES = re.compile(r"([\n\t])")
+_PIECES = r"([\n\t])"
 _MARK = "\ufffd"
 
 
@@ -35,7 +35,7 @@ class PrintableStream:
     def write(self, text: str) -> int:
         """Writes the text; returns its length."""
         begin = "\r" if text.startswith("\r") else ""
-        pieces = _PIECES.split(text[len(begin) :])
+        pieces = re.split(_PIECES, text[len(begin) :])
         # Every second piece is a line feed or a tab.
         pieces[::2] = [printable(piece) for piece in pieces[::2]]
         self.unfiltered.write(begin + "".join(pieces).replace(_MARK, self._mark))

@@ -8,7 +8,7 @@ from cosched.cluster.record import Record
 from cosched.core.decoding import parse_integer
 from cosched.linux.users import find_user_name
 
-_PATTERN = re.compile(r"%(\d{0,9})([jxAau])|%%", re.ASCII)
+_PATTERN = r"(?a)%(\d{0,9})([jxAau])|%%"
 #: The most digits that a pattern such as %4a asks for; as in Slurm.
 _DIGITS_MOST = 10
 
@@ -37,4 +37,4 @@ def expand(path: str, record: Record) -> str:
             return find_user_name(record.uid) or str(record.uid)
         return "%"
 
-    return _PATTERN.sub(text, path)
+    return re.sub(_PATTERN, text, path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -202,7 +203,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         if len(self.features) + len(self.needs) > NEEDS_MOST:
             raise CoschedError(f"a job needs at most {NEEDS_MOST} features and counts")
         for name in (*self.features, *self.needs):
-            if NEED_NAME.fullmatch(name) is None:
+            if re.fullmatch(NEED_NAME, name) is None:
                 raise CoschedError(f"{name!a:.80}: is no name of a feature or count")
         for name, number in self.needs.items():
             if not 1 <= number <= MOST:

@@ -27,7 +27,7 @@ from cosched.core.errors import CoschedError
 from cosched.documents import decode_toml
 from cosched.linux.files.owners import is_open_to_others
 
-_TOML_PLACE = re.compile(r"(.*?) ?\(at (?:line (\d+), column \d+|end of document)\)", re.S)
+_TOML_PLACE = r"(?s)(.*?) ?\(at (?:line (\d+), column \d+|end of document)\)"
 
 
 def load(
@@ -88,7 +88,7 @@ def read_text(text: str, name: str, *, operator: bool) -> tuple[Layer, list[Prob
 
 
 def _toml_problem(message: str, name: str, text: str) -> Problem:
-    match = _TOML_PLACE.fullmatch(message)
+    match = re.fullmatch(_TOML_PLACE, message)
     if match is None:
         return Problem(name, f"not TOML: {message}")
     line = match[2] or max(1, len(text.splitlines()))

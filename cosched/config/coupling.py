@@ -12,7 +12,7 @@ from cosched.core.config.kinds import ADDRESS, LISTEN, TEXT, TEXTS, duration, ma
 from cosched.core.config.mistakes import Mistake
 from cosched.core.config.tables import REQUIRED, inline, key
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}"
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class CouplingTable:
         if not self.domains:
             yield Mistake("domains", "name at least one other domain")
         for name in self.domains:
-            if not _NAME.fullmatch(name):
+            if not re.fullmatch(_NAME, name):
                 yield Mistake("domains", f"'{name}' cannot be the name of a domain")
         for theirs in self.users:
             domain, _, user = theirs.partition("/")
@@ -76,7 +76,7 @@ class CouplingTable:
 
     def own_name_mistakes(self, name: str) -> Iterator[Mistake]:
         """Yields why a domain that is coupled in this way cannot have this name."""
-        if not _NAME.fullmatch(name):
+        if not re.fullmatch(_NAME, name):
             yield Mistake("name", f"'{name}' cannot be the name of a domain")
         if name in self.domains:
             yield Mistake("coupling.domains", f"{name} is this domain")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -60,7 +61,7 @@ class ResourceSettings:
         """Yields wrong names, and nodes that the domain lacks. known: its nodes."""
         for table in ("features", "counts", "licences"):
             for name in getattr(self, table):
-                if NEED_NAME.fullmatch(name) is None or name == MEMORY:
+                if re.fullmatch(NEED_NAME, name) is None or name == MEMORY:
                     text = f"'{name}' cannot be a name; write a word such as bigmem"
                     yield Mistake(table, text)
         for name in self.counts.keys() & self.licences.keys():

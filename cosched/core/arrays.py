@@ -25,13 +25,11 @@ _WORDS_MOST = 500
 #: The most characters of a text that an error repeats.
 _SHOWN = 60
 _DIGITS = r"\d{1,15}"
-_RANGE = re.compile(rf"({_DIGITS})(?:-({_DIGITS})(?::({_DIGITS}))?)?", re.ASCII)
+_RANGE = rf"(?a)({_DIGITS})(?:-({_DIGITS})(?::({_DIGITS}))?)?"
 #: Also with ``%10`` in the brackets, as a queue prints the waiting tasks of an array.
-_JOB = re.compile(
-    rf"({_DIGITS})(?:_(?:\[([^\[\]%]*)(?:%{_DIGITS})?\]|([\d:-]+)))?", re.ASCII
-)
+_JOB = rf"(?a)({_DIGITS})(?:_(?:\[([^\[\]%]*)(?:%{_DIGITS})?\]|([\d:-]+)))?"
 #: A comma that is not between brackets.
-_COMMA = re.compile(r",(?![^\[\]]*\])")
+_COMMA = r",(?![^\[\]]*\])"
 
 
 class Indices(NamedTuple):
@@ -99,7 +97,7 @@ def parse_jobs(text: str, what: str) -> tuple[JobRef, ...]:
     CoschedError for another text."""
     if len(text) > TEXT_MOST:
         raise CoschedError(f"{what}: more than {TEXT_MOST} characters")
-    words = _COMMA.split(text)
+    words = re.split(_COMMA, text)
     if len(words) > _WORDS_MOST:
         raise CoschedError(f"{what}: names more than {_WORDS_MOST} jobs")
     return tuple(parse_job(word, what) for word in words)
@@ -108,7 +106,7 @@ def parse_jobs(text: str, what: str) -> tuple[JobRef, ...]:
 def parse_job(text: str, what: str) -> JobRef:
     """Returns the job that ``12``, ``12_3``, ``12_1-5`` or ``12_[1-3,7]`` names. Raises
     CoschedError for another text."""
-    found = _JOB.fullmatch(text[:TEXT_MOST])
+    found = re.fullmatch(_JOB, text[:TEXT_MOST])
     ranges: tuple[Indices, ...] | None = ()
     if found is not None and (found[2] is not None or found[3] is not None):
         ranges = _parse_ranges(found[3] if found[2] is None else found[2])
@@ -144,7 +142,7 @@ def _parse_ranges(text: str) -> tuple[Indices, ...] | None:
         return None
     found = []
     for word in words:
-        match = _RANGE.fullmatch(word)
+        match = re.fullmatch(_RANGE, word)
         if match is None:
             return None
         first, last, step = (

@@ -14,10 +14,10 @@ from cosched.core.errors import CoschedError
 
 #: A list of more names is a mistake.
 MOST_HOSTS = 1 << 20
-_WORD = re.compile(r"(?:[^][,\s]|\[[^][\s]*\])+")
+_WORD = r"(?:[^][,\s]|\[[^][\s]*\])+"
 #: The most digits of a number in a name.
 _DIGITS = 18
-_RANGE = re.compile(rf"([0-9]{{1,{_DIGITS}}})(?:-([0-9]{{1,{_DIGITS}}}))?")
+_RANGE = rf"([0-9]{{1,{_DIGITS}}})(?:-([0-9]{{1,{_DIGITS}}}))?"
 
 
 def expand_hosts(text: str) -> tuple[str, ...]:
@@ -41,8 +41,9 @@ def expand_hosts(text: str) -> tuple[str, ...]:
 
 def _split(text: str) -> list[str]:
     words, at = [], 0
+    word = re.compile(_WORD)
     while at <= len(text):
-        match = _WORD.match(text, at)
+        match = word.match(text, at)
         if match is None or (match.end() < len(text) and text[match.end()] != ","):
             raise CoschedError(f"'{text}' is not a list of hosts such as n[1-3,7],n9")
         words.append(match[0])
@@ -53,7 +54,7 @@ def _split(text: str) -> list[str]:
 def _numbers(text: str, whole: str) -> list[str]:
     found: list[str] = []
     for part in text.split(","):
-        match = _RANGE.fullmatch(part)
+        match = re.fullmatch(_RANGE, part)
         if match is None:
             raise CoschedError(f"'{whole}': '{part}' is not a number or a range")
         first, last = (

@@ -11,9 +11,7 @@ from cosched.core.errors import CoschedError
 #: its burst, in 32 bits.
 RATE_LEAST, RATE_MOST = 100_000, 30 * 10**9
 
-_RATE = re.compile(
-    r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([kmg])bit(?:/s)?\s*", re.IGNORECASE | re.ASCII
-)
+_RATE = r"(?ai)\s*(\d+(?:\.\d*)?|\.\d+)\s*([kmg])bit(?:/s)?\s*"
 _RATE_UNITS = {"g": 10**9, "m": 10**6, "k": 10**3}
 
 
@@ -23,7 +21,7 @@ def parse_rate(text: str, what: str = "") -> int:
 
     ``what`` names the setting in an error.
     """
-    match = _RATE.fullmatch(text)
+    match = re.fullmatch(_RATE, text)
     if match is None:
         line = f"'{text:.40}' is not a rate; write it like 100mbit or 1gbit"
         raise CoschedError(labelled(what, line))

@@ -12,22 +12,22 @@ import re
 
 _FIRST_SURROGATE = 0xDC00
 _FIRST_CARRIER = 0x10FF00
-_TO_CARRY = re.compile("[\udc80-\udcff\U0010ff80-\U0010ffff]")
-_CARRIERS = re.compile("[\U0010ff80-\U0010ffff]")
+_TO_CARRY = "[\udc80-\udcff\U0010ff80-\U0010ffff]"
+_CARRIERS = "[\U0010ff80-\U0010ffff]"
 
 
 def wire_from_bytes(data: bytes) -> str:
     """Returns bytes as wire text."""
     text = data.decode("utf-8", "surrogateescape")
-    return text if text.isascii() else _TO_CARRY.sub(_carry, text)
+    return text if text.isascii() else re.sub(_TO_CARRY, _carry, text)
 
 
 def wire_to_bytes(text: str) -> bytes:
     """Returns the bytes that wire text carries. Raises UnicodeEncodeError for lone
     surrogates, which wire text has not."""
-    if text.isascii() or _CARRIERS.search(text) is None:
+    if text.isascii() or re.search(_CARRIERS, text) is None:
         return text.encode()
-    return _CARRIERS.sub(_uncarry, text).encode("utf-8", "surrogateescape")
+    return re.sub(_CARRIERS, _uncarry, text).encode("utf-8", "surrogateescape")
 
 
 def _carry(found: re.Match[str]) -> str:

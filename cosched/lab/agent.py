@@ -32,7 +32,7 @@ _START = (
     'exec "$@"'
 )
 
-_SPLITS = re.compile(r"[\s:]")
+_SPLITS = r"[\s:]"
 
 _SCRIPT = """\
 #!/bin/sh
@@ -120,7 +120,7 @@ def choose_agent_place(places: Sequence[Path], mount_flags: Callable[[Path], int
     The path has no blank or colon, because launchers split it there.
     """
     for place in places:
-        splits = _SPLITS.search(str(place))
+        splits = re.search(_SPLITS, str(place))
         if not splits and not mount_flags(place.parent) & os.ST_NOEXEC:
             return place
     looked = ", ".join(str(place.parent) for place in places)

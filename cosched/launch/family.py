@@ -57,15 +57,15 @@ class Mpi(NamedTuple):
 
 
 STANDARD_ABI = "libmpi_abi.so."
-_LIBRARY = re.compile(r"libmpi(?!_abi)\w*\.so\.(\d{1,9})", re.ASCII)
+_LIBRARY = r"(?a)libmpi(?!_abi)\w*\.so\.(\d{1,9})"
 _MPICH_MAJOR = 12
 _OPENMPI_MAJORS = range(20, 80)
 #: The first Open MPI that speaks PMIx alone.
 _OPENMPI_WITHOUT_PMI = 5
 
-_HYDRA = re.compile(r"HYDRA build details:.*?Version:\s*(\S+)", re.DOTALL)
-_INTEL = re.compile(r"Intel\(R\) MPI Library.*?Version\s+(\S+)", re.DOTALL)
-_OPEN_MPI = re.compile(r"\((?:Open MPI|OpenRTE|PRRTE)\)\s+(\d{1,9})(\S*)", re.ASCII)
+_HYDRA = r"(?s)HYDRA build details:.*?Version:\s*(\S+)"
+_INTEL = r"(?s)Intel\(R\) MPI Library.*?Version\s+(\S+)"
+_OPEN_MPI = r"(?a)\((?:Open MPI|OpenRTE|PRRTE)\)\s+(\d{1,9})(\S*)"
 
 
 def family_of_library(name: str) -> Family | None:
@@ -74,7 +74,7 @@ def family_of_library(name: str) -> Family | None:
     MPICH, Debian's libmpich and Intel MPI share major version 12 by agreement. Open MPI has
     40 since version 3. The standard ABI (libmpi_abi) fits either.
     """
-    match = _LIBRARY.match(name)
+    match = re.match(_LIBRARY, name)
     if match is None:
         return None
     major = parse_integer(match[1], name, 0, 10**9)
@@ -103,11 +103,11 @@ def is_mpi_library(name: str) -> bool:
 
 def read_version(text: str) -> Version:
     """Recognises the launcher that printed ``text`` when asked for its version."""
-    if match := _HYDRA.search(text):
+    if match := re.search(_HYDRA, text):
         return Version(Family.MPICH, LauncherKind.HYDRA, match[1])
-    if match := _INTEL.search(text):
+    if match := re.search(_INTEL, text):
         return Version(Family.MPICH, LauncherKind.HYDRA, match[1].rstrip(","), intel=True)
-    if match := _OPEN_MPI.search(text):
+    if match := re.search(_OPEN_MPI, text):
         old = is_whole(match[1], most=4) and "(PRRTE)" not in match[0]
         engine = LauncherKind.ORTE if old else LauncherKind.PRRTE
         return Version(Family.OPENMPI, engine, match[1] + match[2])

@@ -27,7 +27,7 @@ from cosched.linux.processes.tools import ask_tool
 
 LDD_TIMEOUT_S = 10
 _LOADER_CACHE = Path("/etc/ld.so.cache")
-_LDD_LINE = re.compile(r"^\s*(lib\S+) => (\S+)", re.MULTILINE)
+_LDD_LINE = r"(?m)^\s*(lib\S+) => (\S+)"
 _ABI_NAMES = {
     "mpich": Family.MPICH,
     "impi": Family.MPICH,
@@ -144,7 +144,7 @@ def loaded_libraries(
     answer = remembered(
         words, files, environ, lambda: ask_tool(words, LDD_TIMEOUT_S, environ).output
     )
-    return _LDD_LINE.findall(answer)
+    return re.findall(_LDD_LINE, answer)
 
 
 def _shebang(path: Path, environ: Mapping[str, str]) -> Path | None:

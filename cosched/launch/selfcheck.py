@@ -31,10 +31,9 @@ TIMEOUT_S = 60.0
 PLAIN = "plain"
 """The run without the shim."""
 
-_SAID = re.compile(
-    r"^selftest: mpi (\d+\.\d+) sent (\d+) (\d+) received (\d+) (\d+)"
-    r" wrong (\d+) (\d+) active (\d) (\d)$",
-    re.MULTILINE,
+_SAID = (
+    r"(?m)^selftest: mpi (\d+\.\d+) sent (\d+) (\d+) received (\d+) (\d+)"
+    r" wrong (\d+) (\d+) active (\d) (\d)$"
 )
 JobsOf = Callable[[], Iterable[Mapping[str, Any]]]
 """Returns the jobs in a node's status, as its daemon reports them."""
@@ -110,7 +109,7 @@ def run_selftest(
 
 def judge(carrier: str, said: str, tasks: Sequence[Mapping[str, Any]]) -> Outcome:
     """Judges a run that ended. ``tasks``: as the daemon reports them."""
-    match = _SAID.search(said)
+    match = re.search(_SAID, said)
     if match is None:
         return Outcome(carrier, f"unexpected output '{said.strip()}'")
     standard, *words = match.groups()

@@ -29,7 +29,7 @@ from cosched.core.config.words import MODES
 from cosched.core.errors import CoschedError
 
 # No "cpu.weight" or "cgroup.procs": the kernel's files share the directory with ours.
-_KEY = re.compile(r"(?!cgroup\.|cpu\.|cpuacct\.|\.)[A-Za-z0-9._-]{1,200}")
+_KEY = r"(?!cgroup\.|cpu\.|cpuacct\.|\.)[A-Za-z0-9._-]{1,200}"
 
 
 class ShareRefused(CoschedError):
@@ -154,7 +154,7 @@ class ClassScheduler(Protocol):
 
 def check_key(job: str) -> str:
     """Returns ``job`` if it may name a class; otherwise raises CoschedError."""
-    if _KEY.fullmatch(job) is None:
+    if re.fullmatch(_KEY, job) is None:
         raise CoschedError(
             f"class '{job}': not usable as a file name; use letters, digits, '.', '_', '-'"
         )

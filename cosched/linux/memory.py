@@ -20,12 +20,12 @@ from cosched.core.decoding import parse_number
 from cosched.linux import proc
 
 # Searched one by one, not all fifty lines: a daemon does this for each task.
-_TOTAL = re.compile(r"^MemTotal:\s+(\d+) kB$", re.MULTILINE)
-_AVAILABLE = re.compile(r"^MemAvailable:\s+(\d+) kB$", re.MULTILINE)
-_SWAP = re.compile(r"^SwapTotal:\s+(\d+) kB$", re.MULTILINE)
-_ANONYMOUS = re.compile(r"^RssAnon:\s+(\d+) kB$", re.MULTILINE)
-_SHARED = re.compile(r"^RssShmem:\s+(\d+) kB$", re.MULTILINE)
-_SOME = re.compile(r"^some avg10=(\d+(?:\.\d+)?) ", re.MULTILINE)
+_TOTAL = r"(?m)^MemTotal:\s+(\d+) kB$"
+_AVAILABLE = r"(?m)^MemAvailable:\s+(\d+) kB$"
+_SWAP = r"(?m)^SwapTotal:\s+(\d+) kB$"
+_ANONYMOUS = r"(?m)^RssAnon:\s+(\d+) kB$"
+_SHARED = r"(?m)^RssShmem:\s+(\d+) kB$"
+_SOME = r"(?m)^some avg10=(\d+(?:\.\d+)?) "
 
 
 class MachineMemory(NamedTuple):
@@ -46,7 +46,7 @@ def pressure_percent(root: Path = proc.ROOT) -> float | None:
     """Returns the percentage of the last ten seconds in which a task waited for memory.
 
     The kernel's PSI; None if the kernel has none."""
-    match = _SOME.search(proc.read_text(root / "proc/pressure/memory") or "")
+    match = re.search(_SOME, proc.read_text(root / "proc/pressure/memory") or "")
     return parse_number(match[1], "pressure", 0, 100) if match else None
 
 
@@ -60,7 +60,7 @@ def held_bytes(pids: Iterable[int], root: Path = proc.ROOT) -> int:
     return anonymous + shared
 
 
-def _bytes(line: re.Pattern[str], text: str) -> int:
+def _bytes(line: str, text: str) -> int:
     """Returns a line's KiB in bytes; 0 if the line is missing."""
-    match = line.search(text)
+    match = re.search(line, text)
     return proc.integer(match[1]) * 1024 if match else 0

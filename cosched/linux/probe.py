@@ -8,8 +8,6 @@ If a step fails, the kernel's error is the reported reason.
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -139,15 +137,20 @@ def _try_groups(scheduler: GroupClasses, root: Path) -> None:
 @contextmanager
 def _trial_process() -> Iterator[int]:
     """Yields a waiting process, which always ends with this one."""
-    # The user's PATH may be empty.
-    cat = shutil.which("cat") or shutil.which("cat", path=os.defpath)
-    if cat is None:
-        raise CoschedError(
-            f"cat: neither in PATH nor in {os.defpath}; a trial process is needed"
-        )
-    process = subprocess.Popen([cat], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
-    with process:
-        yield process.pid
+    read_end, write_end = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.close(write_end)
+            os.read(read_end, 1)  # until the other end is closed
+        finally:
+            os._exit(0)
+    os.close(read_end)
+    try:
+        yield pid
+    finally:
+        os.close(write_end)
+        os.waitpid(pid, 0)
 
 
 # --- duty cycle -----------------------------------------------------------------------

@@ -21,8 +21,8 @@ MOST_NAMES = 64
 KEPT_S = 3600.0
 OTHER = "other"
 #: The suffix of ``cosched.launch.environment.default_job_name``.
-_SUFFIX = re.compile(r"-[0-9a-hijkmnp-z]{5}")
-_NUMBERS = re.compile(r"(?:[-._][0-9]+)+")
+_SUFFIX = r"-[0-9a-hijkmnp-z]{5}"
+_NUMBERS = r"(?:[-._][0-9]+)+"
 
 Labels = tuple[str, str, str]
 
@@ -31,7 +31,7 @@ def name_of_runs(name: str) -> str:
     """Returns the part of a job's name that all runs have: without the suffix and the
     numbers at its end."""
     for end in (_SUFFIX, _NUMBERS):
-        cut = re.search(f"{end.pattern}$", name)
+        cut = re.search(f"{end}$", name)
         if cut is not None and cut.start() > 0:
             name = name[: cut.start()]
     return name

@@ -15,7 +15,7 @@ from cosched.core.errors import CoschedError
 
 _SOCKET_PATH_BYTES = 107  # sockaddr_un has 108, the last of which is 0
 _NAME_SHOWN = 80
-_JOB_NAME = re.compile(r"[A-Za-z0-9._-]{1,63}")
+_JOB_NAME = r"[A-Za-z0-9._-]{1,63}"
 
 
 def default_run_dir(environ: Mapping[str, str], euid: int) -> Path:
@@ -28,7 +28,7 @@ def default_run_dir(environ: Mapping[str, str], euid: int) -> Path:
 
 def check_job_name(name: str) -> str:
     """Returns ``name``. Raises CoschedError if a job may not have it."""
-    if _JOB_NAME.fullmatch(name) is None or name in (".", ".."):
+    if re.fullmatch(_JOB_NAME, name) is None or name in (".", ".."):
         from cosched.core.decoding import printable  # slow to import, and seldom needed
 
         raise CoschedError(

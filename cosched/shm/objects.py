@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import secrets
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,7 +35,7 @@ def make_object(name: str, size: int, uid: int, gid: int) -> int:
     process cannot remove it.
     """
     path = path_of(name)
-    fresh = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
+    fresh = path.with_name(f"{path.name}.{os.urandom(8).hex()}")
     with _as_os_errors(name):
         fd = int(posix_ipc.SharedMemory(f"/{fresh.name}", posix_ipc.O_CREX, 0o600).fd)
     try:
@@ -89,5 +88,5 @@ def _take_name(fresh: Path, path: Path) -> None:
         fresh.rename(path)
     except IsADirectoryError:
         # Moved, not deleted: the directory and its contents belong to another user.
-        path.rename(path.with_name(f"planted.{path.name}.{secrets.token_hex(8)}"))
+        path.rename(path.with_name(f"planted.{path.name}.{os.urandom(8).hex()}"))
         fresh.rename(path)

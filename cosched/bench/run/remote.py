@@ -25,7 +25,7 @@ from cosched.linux.processes.signals import send_to_child
 TIMEOUT_S = 60.0
 #: How long a command may take to end after its input, and after each signal then.
 END_S = 10.0
-_NODE_LINE = re.compile(r"\bnode (\S+): ((?:\w+=\S+ ?)+)$", re.MULTILINE)
+_NODE_LINE = r"(?m)\bnode (\S+): ((?:\w+=\S+ ?)+)$"
 
 
 class RemoteSettings:
@@ -162,7 +162,7 @@ def _start(command: Sequence[str]) -> subprocess.Popen[bytes]:
 def _settings_in(printed: str) -> dict[str, str]:
     """Returns the settings of each node that are printed."""
     found: dict[str, str] = {}
-    for node, line in _NODE_LINE.findall(printed):
+    for node, line in re.findall(_NODE_LINE, printed):
         found[node] = f"{found[node]} {line}" if node in found else line
     return found
 

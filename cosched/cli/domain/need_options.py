@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import click
@@ -15,7 +16,7 @@ _MOST = 1 << 32
 
 
 def _feature(word: str, _what: str) -> str:
-    if NEED_NAME.fullmatch(word) is None:
+    if re.fullmatch(NEED_NAME, word) is None:
         raise click.BadParameter(f"'{word:.40}' is no name of a feature, such as bigmem.")
     return word
 
@@ -25,7 +26,9 @@ def _needs(text: str, _what: str) -> dict[str, int]:
     found: dict[str, int] = {}
     for word in text.split(","):
         name, colon, number = word.strip().partition(":")
-        if NEED_NAME.fullmatch(name) is None or (colon and not is_whole(number, 1, _MOST)):
+        if re.fullmatch(NEED_NAME, name) is None or (
+            colon and not is_whole(number, 1, _MOST)
+        ):
             raise click.BadParameter(
                 f"'{word:.40}' is not a name and a number, such as licence:2."
             )

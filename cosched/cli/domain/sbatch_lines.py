@@ -138,14 +138,14 @@ def _file(option: str) -> _Translate:
     return translated
 
 
-_TIME = re.compile(r"(?:(\d{1,6})-)?(\d{1,9})(?::(\d{1,9}))?(?::(\d{1,9}))?", re.ASCII)
+_TIME = r"(?a)(?:(\d{1,6})-)?(\d{1,9})(?::(\d{1,9}))?(?::(\d{1,9}))?"
 
 
 def _time(found: Translated, value: str) -> None:
     """Reads MINUTES, M:S, H:M:S, D-H, D-H:M or D-H:M:S."""
     if value.upper() in ("0", "UNLIMITED", "INFINITE", "-1"):
         raise _Ignored("the domain's usual limit holds")
-    match = _TIME.fullmatch(value)
+    match = re.fullmatch(_TIME, value)
     if match is None:
         raise _Refused("is no time of Slurm")
     days, *numbers = (

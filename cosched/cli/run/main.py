@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import sys
 from collections.abc import Sequence
 
@@ -35,8 +34,6 @@ def _work(words: Sequence[str]) -> object:
 
 def main() -> None:
     """Entry point of the ``cosched-run`` command."""
-    # A short program makes little garbage, and looking for it costs a tenth of a start.
-    gc.disable()
     words = sys.argv[1:]
     sys.exit(run_program(NAME, lambda: _work(words)))
 

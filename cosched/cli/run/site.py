@@ -24,7 +24,7 @@ _OTHER_SHELLS = (
     *("HYDRA_LAUNCHER", "HYDRA_BOOTSTRAP", "OMPI_MCA_plm", "PRTE_MCA_plm"),
     *("SLURM_JOB", "PBS_", "LSB_", "FLUX_", "I_MPI_HYDRA_BOOTSTRAP"),
 )
-_LAB_HOST = re.compile(r"lab[0-9]+")
+_LAB_HOST = r"lab[0-9]+"
 
 
 def find_site(run_dir: Path, chosen: Hosts) -> Site:
@@ -39,7 +39,7 @@ def find_site(run_dir: Path, chosen: Hosts) -> Site:
         lab = Lab.load(run_dir)
     if lab is not None:
         known = {word for node in lab.nodes for word in (node.name, node.address)}
-        if any(host in known or _LAB_HOST.fullmatch(host) for host in hosts):
+        if any(host in known or re.fullmatch(_LAB_HOST, host) for host in hosts):
             nodes = [lab.node(host) for host in hosts]
             return Site(
                 names=tuple(node.name for node in nodes),
@@ -52,7 +52,7 @@ def find_site(run_dir: Path, chosen: Hosts) -> Site:
     for host in hosts:
         if getaddrinfo(host):
             continue
-        if _LAB_HOST.fullmatch(host):
+        if re.fullmatch(_LAB_HOST, host):
             raise CoschedError(
                 f"host '{host}': no such host, and no lab is up in {run_dir}; "
                 "run: cosched lab up"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 import time
@@ -176,7 +175,6 @@ def start(given: Given, announced: str | None = None) -> int:
     if given.domain:
         from cosched.cli.run.domain import run_in_domain
 
-        gc.enable()  # it asks the domain again and again while the job runs
         return run_in_domain(given)
     _check_directory()
     return _run_here(given, announced)

@@ -23,7 +23,7 @@ from cosched.sim.logs.fit import LogModel, fit
 from cosched.sim.logs.opening import log_name
 from cosched.sim.logs.swf import Log, read_swf
 
-CLOCK = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)")
+CLOCK = r"([01]?\d|2[0-3]):([0-5]\d)"
 
 
 @command("fit")
@@ -72,7 +72,7 @@ class Fit(Command):
 def _begins_s(begins: str | None, log: Log) -> int:
     if begins is None:
         return log.start_s or 0
-    match = CLOCK.fullmatch(begins)
+    match = re.fullmatch(CLOCK, begins)
     if match is None:
         raise click.UsageError(f"--begins: '{begins}' is not a time of day like 18:11.")
     hours, minutes = (parse_integer(each, "--begins", 0, 99) for each in match.groups())

@@ -20,8 +20,8 @@ MARK = "cosched:"
 LONGEST = 1024
 MOST_DOMAINS = 16
 LONGEST_DELAY_NS = 7 * 24 * 3600 * 1_000_000_000
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
-_TOKEN = re.compile(r"[A-Za-z0-9._-]{8,128}")
+_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}"
+_TOKEN = r"[A-Za-z0-9._-]{8,128}"
 _EXAMPLE = "as in mate=climate@eureka"
 
 
@@ -126,7 +126,7 @@ def parse_mates(text: str, own: str, others: Collection[str]) -> Mates:
 
 def _mate(value: str) -> tuple[str, str]:
     group, at, domain = value.partition("@")
-    if not at or not _NAME.fullmatch(group) or not _NAME.fullmatch(domain):
+    if not at or not re.fullmatch(_NAME, group) or not re.fullmatch(_NAME, domain):
         raise CoschedError(f"mates: '{_shown(value)}' is not GROUP@DOMAIN, {_EXAMPLE}")
     return group, domain
 
@@ -157,7 +157,7 @@ def _with_timing(
 ) -> Mates:
     within, after, delay = (single.get(key) for key in ("within", "after", "delay"))
     token = single.get("token", "")
-    if "token" in single and not _TOKEN.fullmatch(token):
+    if "token" in single and not re.fullmatch(_TOKEN, token):
         raise CoschedError("mates: a token has 8 to 128 letters, digits, '.', '_' and '-'")
     if within is not None and after is not None:
         raise CoschedError("mates: within and after exclude each other")

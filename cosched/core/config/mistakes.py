@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from cosched.core.errors import CoschedError
 
-_HEADER = re.compile(r"\s*\[(\[?)\s*([^\[\]]+?)\s*\]\]?\s*(?:#.*)?")
-_ASSIGNMENT = re.compile(r"""\s*((?:[\w-]+|"[^"]*"|'[^']*'|\s*\.\s*)+?)\s*=""")
+_HEADER = r"\s*\[(\[?)\s*([^\[\]]+?)\s*\]\]?\s*(?:#.*)?"
+_ASSIGNMENT = r"""\s*((?:[\w-]+|"[^"]*"|'[^']*'|\s*\.\s*)+?)\s*="""
 
 
 class Mistake(NamedTuple):
@@ -81,8 +81,8 @@ def key_lines(text: str) -> dict[str, int]:
     lines: dict[str, int] = {}
     table = ""
     for number, line in enumerate(text.splitlines(), 1):
-        header = _HEADER.fullmatch(line)
-        assignment = None if header else _ASSIGNMENT.match(line)
+        header = re.fullmatch(_HEADER, line)
+        assignment = None if header else re.match(_ASSIGNMENT, line)
         if header:
             table = _plain(header[2])
             if header[1]:

@@ -19,7 +19,7 @@ _LAUNCHERS = (
     *("mpirun.hydra", "mpiexec.mpich", "mpirun.mpich", "mpiexec.openmpi"),
     *("mpirun.openmpi", *INHERITING),
 )
-_PYTHON = re.compile(r"(python|pypy)[0-9.]*t?")
+_PYTHON = r"(python|pypy)[0-9.]*t?"
 _VALUE_OPTIONS = ("-X", "-W", "--check-hash-based-pycs")
 
 
@@ -30,7 +30,7 @@ def is_launcher(word: str) -> bool:
 
 def is_python(name: str) -> bool:
     """Whether a file of this name is a Python interpreter."""
-    return _PYTHON.fullmatch(name) is not None
+    return re.fullmatch(_PYTHON, name) is not None
 
 
 def label_of(argv: Sequence[str]) -> str:

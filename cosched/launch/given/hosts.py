@@ -17,13 +17,13 @@ from cosched.core.hostlist import expand_hosts
 from cosched.linux.here import parse_address
 
 #: Words behind a host that do not change the number of its ranks.
-_IGNORED = re.compile(
+_IGNORED = (
     r"(max[-_]slots|slots[-_]max|binding|ifname|user|username|port|slot_list|cpu_max|boards"
     r"|sockets|sockets_per_board|cores_per_socket|cores|rack)=\S+"
 )
-_SLOTS = re.compile(r"(?:slots|count|cpu|cpus)=([0-9]+)")
-_HOST = re.compile(r"([^\s:=^]+|\[[0-9a-fA-F:.]+\])(?::([0-9]+))?")
-_BLANKS_AROUND = re.compile(r"\s*=\s*")
+_SLOTS = r"(?:slots|count|cpu|cpus)=([0-9]+)"
+_HOST = r"([^\s:=^]+|\[[0-9a-fA-F:.]+\])(?::([0-9]+))?"
+_BLANKS_AROUND = r"\s*=\s*"
 
 
 class Hosts(NamedTuple):
@@ -55,7 +55,7 @@ def parse_hostfile(text: str, name: str) -> Hosts:
     found: dict[str, int | None] = {}
     repeated: dict[str, int] = {}
     for number, line in enumerate(text.splitlines(), 1):
-        words = _BLANKS_AROUND.sub("=", line.partition("#")[0]).split()
+        words = re.sub(_BLANKS_AROUND, "=", line.partition("#")[0]).split()
         if not words:
             continue
         try:
@@ -100,15 +100,15 @@ def _slots(text: str, word: str) -> int:
 def _read_line(words: list[str]) -> tuple[tuple[str, ...], int | None]:
     """Returns the hosts of a line and the slots of each; None if it names no number."""
     address = parse_address(words[0])
-    match = _HOST.fullmatch(f"[{address}]" if address is not None else words[0])
+    match = re.fullmatch(_HOST, f"[{address}]" if address is not None else words[0])
     if match is None:
         raise CoschedError(f"'{words[0]}' is not a host, such as n1, n1:2 or n[1-4]:2")
     slots = None if match[2] is None else _slots(match[2], words[0])
     for word in words[1:]:
-        number = _SLOTS.fullmatch(word)
+        number = re.fullmatch(_SLOTS, word)
         if number is not None:
             slots = _slots(number[1], word)
-        elif not _IGNORED.fullmatch(word):
+        elif not re.fullmatch(_IGNORED, word):
             raise CoschedError(f"'{word}' is not known; write slots=N")
     if slots == 0:
         raise CoschedError(f"host '{words[0]}' has no slots; leave it out")

@@ -14,7 +14,7 @@ from cosched.launch.family import LauncherKind
 from cosched.launch.given.hosts import host_of, read_hostfile
 from cosched.launch.given.line import Context, Line
 
-_RANK = re.compile(r"rank\s+\S+\s*=\s*([^\s#]+)", re.IGNORECASE)
+_RANK = r"(?i)rank\s+\S+\s*=\s*([^\s#]+)"
 #: MCA parameters that name a hostfile have this end.
 _HOSTFILE_PARAMETER = "default_hostfile"
 _VARIABLES = {
@@ -97,4 +97,4 @@ def _in_rankfile(name: str) -> tuple[str, ...]:
         text = Path(name).read_text(encoding="utf-8", errors="surrogateescape")
     except OSError as error:
         raise UnknownHosts(f"rankfile {name}: {error.strerror}") from None
-    return tuple(_RANK.findall(text))
+    return tuple(re.findall(_RANK, text))

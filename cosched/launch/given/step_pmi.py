@@ -19,7 +19,7 @@ from cosched.linux.processes.tools import ask_tool
 WITHIN_S = 5.0
 _OPTION = frozenset(("mpi",))
 _VARIABLE = "SLURM_MPI_TYPE"
-_DEFAULT = re.compile(r"^MpiDefault\s*=\s*(\S+)", re.MULTILINE)
+_DEFAULT = r"(?m)^MpiDefault\s*=\s*(\S+)"
 _OPEN_MPI_4 = "libopen-rte.so"
 _PMIX_CALL = b"PMIx_Init"
 
@@ -58,7 +58,7 @@ def _configured(environ: Mapping[str, str]) -> str:
         return ""
     # Without an answer srun itself reports the error.
     answer = ask_tool((str(scontrol), "show", "config"), WITHIN_S, environ)
-    found = _DEFAULT.search(answer.output)
+    found = re.search(_DEFAULT, answer.output)
     return found[1] if found else ""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-_OCTAL = re.compile(r"\\([0-7]{3})")
+_OCTAL = r"\\([0-7]{3})"
 _FIELDS, _KIND = 6, 3
 
 
@@ -41,4 +41,4 @@ def parse_mountinfo(text: str) -> list[Mount]:
 
 
 def _plain(escaped: str) -> str:
-    return _OCTAL.sub(lambda match: chr(int(match[1], 8)), escaped)
+    return re.sub(_OCTAL, lambda match: chr(int(match[1], 8)), escaped)

@@ -23,7 +23,7 @@ _VERSION_MOST = 1 << 30
 
 log = logging.getLogger(__name__)
 
-_FIRST = re.compile(rb'\{"cosched_trace":(\d+),')
+_FIRST = rb'\{"cosched_trace":(\d+),'
 _FIRST_BYTES = 64
 
 
@@ -45,7 +45,7 @@ def _set_aside(path: Path) -> None:
     """Renames a file of another version: no command of this version can read it."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
-        first = _FIRST.match(os.read(descriptor, _FIRST_BYTES))
+        first = re.match(_FIRST, os.read(descriptor, _FIRST_BYTES))
     finally:
         os.close(descriptor)
     if first is None:

@@ -17,8 +17,8 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import secrets
 import signal
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -56,7 +56,8 @@ class TimerDaemon:
         self._orders = OrderTimer(idle=True, align=False, slice_ns=0, deadline_ns=0)
         self._target_ns = 0
         self._fired_ns = 0
-        self._began_ns = time.monotonic_ns() - secrets.randbelow(BEGAN_WITHIN_NS)
+        chance = int.from_bytes(os.urandom(8), sys.byteorder)
+        self._began_ns = time.monotonic_ns() - chance % BEGAN_WITHIN_NS
         self._orphaned = False
         region.data.report.pid = os.getpid()
 

@@ -13,9 +13,9 @@ from cosched.linux.processes.tools import run_tool
 from cosched.observe.doctor.facts import UNLIMITED, Partition, SlurmFacts
 
 WITHIN_S = 20.0
-_LINE = re.compile(r"^(\S+)\s*=[ \t]*(.*?)\s*$", re.MULTILINE)
-_FIELD = re.compile(r"(\w+)=(\S*)")
-_SHARED = re.compile(r"(FORCE|YES)(?::(\d+))?")
+_LINE = r"(?m)^(\S+)\s*=[ \t]*(.*?)\s*$"
+_FIELD = r"(\w+)=(\S*)"
+_SHARED = r"(FORCE|YES)(?::(\d+))?"
 #: The meaning of FORCE and YES without a number.
 _USUAL_SHARED = 4
 
@@ -35,13 +35,13 @@ def read_slurm() -> SlurmFacts | None:
 
 def parse_config(text: str) -> dict[str, str]:
     """Reads ``scontrol show config``: keys in lower case, the values as they are."""
-    return {name.lower(): value for name, value in _LINE.findall(text)}
+    return {name.lower(): value for name, value in re.findall(_LINE, text)}
 
 
 def parse_partitions(text: str) -> tuple[Partition, ...]:
     """Reads ``scontrol show partition --oneliner``."""
     return tuple(
-        _partition(dict(_FIELD.findall(line)))
+        _partition(dict(re.findall(_FIELD, line)))
         for line in text.splitlines()
         if line.startswith("PartitionName=")
     )
@@ -52,7 +52,7 @@ def _count(text: str) -> int:
 
 
 def _partition(fields: dict[str, str]) -> Partition:
-    sharing = _SHARED.fullmatch(fields.get("OverSubscribe", ""))
+    sharing = re.fullmatch(_SHARED, fields.get("OverSubscribe", ""))
     jobs = 1
     if sharing is not None:
         jobs = _USUAL_SHARED if sharing[2] is None else _count(sharing[2])

@@ -12,7 +12,7 @@ from typing import Protocol
 
 #: The shell for hosts, unless COSCHED_REMOTE_SHELL names another.
 REMOTE_SHELL = "ssh -o BatchMode=yes -o ConnectTimeout=10"
-_SLURM_NAME = re.compile(r"(?:[0-9]+\.)?slurm-([0-9]+)\.[0-9]+")
+_SLURM_NAME = r"(?:[0-9]+\.)?slurm-([0-9]+)\.[0-9]+"
 
 
 class Way(Protocol):
@@ -91,5 +91,5 @@ def names_of_this_node() -> frozenset[str]:
 def slurm_job_in(name: str) -> str | None:
     """Returns the number of the Slurm job in a name that the partition's TaskProlog gave
     (``slurm-NUMBER.STEP``)."""
-    match = _SLURM_NAME.fullmatch(name)
+    match = re.fullmatch(_SLURM_NAME, name)
     return None if match is None else match[1]

@@ -35,7 +35,7 @@ PARTIAL = (b"2", b"3", b"4")  #: to be continued; the last part, completed or ki
 #: Fields of the header: sizes in logs are processors; a few logs have nodes instead.
 _SIZES = (b"MaxProcs", b"MaxNodes")
 _COMMENTS = (b";", b"#")
-_NUMBER = re.compile(rb"[0-9]{1,3}(,[0-9]{3})+|[0-9]{1,18}")
+_NUMBER = rb"[0-9]{1,3}(,[0-9]{3})+|[0-9]{1,18}"
 COLUMN_LIMIT = 2**63  # a column holds eight-byte integers
 
 
@@ -138,7 +138,7 @@ def _note(header: dict[bytes, bytes], line: bytes) -> None:
 
 def _number_in(value: bytes) -> int | None:
     """Returns the number at the beginning of a header's value, such as 1,024."""
-    found = _NUMBER.match(value)
+    found = re.match(_NUMBER, value)
     return int(found[0].replace(b",", b"")) if found else None
 
 

@@ -32,8 +32,8 @@ from cosched.linux.processes.signals import send_to_child
 AT_ONCE = 4
 #: Characters of a comment or message that scontrol gets.
 LONGEST_LINE = 1000
-_EXPECTED = re.compile(r"to start at (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)")
-_WORDS = re.compile(r"[^\w '.,:;@=/+\[\]-]")
+_EXPECTED = r"to start at (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)"
+_WORDS = r"[^\w '.,:;@=/+\[\]-]"
 
 
 class SlurmCommands:
@@ -82,7 +82,7 @@ class SlurmCommands:
             words.append(f"--uid={job.user_id}")
         tested = ("sbatch", "--test-only", *words, "--wrap=:")
         said = shown_text(await self._run(*tested))
-        found = _EXPECTED.search(said)
+        found = re.search(_EXPECTED, said)
         if found is None:
             raise CommandFailed(tested, said.strip())
         at = timegm(time.strptime(found[1], "%Y-%m-%dT%H:%M:%S"))
@@ -209,4 +209,4 @@ def _nice_back(job: SlurmJob) -> list[str]:
 
 def _one_line(text: str) -> str:
     """Returns a text that scontrol takes as one value."""
-    return _WORDS.sub("?", text)[:LONGEST_LINE]
+    return re.sub(_WORDS, "?", text)[:LONGEST_LINE]

@@ -201,9 +201,7 @@ def read_jobs(text: bytes) -> list[SlurmJob]:
 # in one update with the nice value. So a crash of the controller or of slurmctld leaves all
 # of it or nothing. If the job has another nice value than the line has, its user gave it
 # that later.
-_MOVED = re.compile(
-    r"cosched: moved forward from nice value (-?[0-9]{1,10}) to (-?[0-9]{1,10})"
-)
+_MOVED = r"cosched: moved forward from nice value (-?[0-9]{1,10}) to (-?[0-9]{1,10})"
 
 
 def moved_line(own: int, nice: int) -> str:
@@ -221,7 +219,7 @@ def shown_nice(job: SlurmJob) -> int:
 def own_nice(job: SlurmJob) -> int:
     """Returns the nice value that the user of a job gave it last."""
     shown = shown_nice(job)
-    found = _MOVED.fullmatch(job.admin_comment or "")
+    found = re.fullmatch(_MOVED, job.admin_comment or "")
     if found is None:
         return shown
     own, moved = (

@@ -20,14 +20,14 @@ import re
 
 Group = tuple[str, ...]
 
-_SLURM_JOB = re.compile(r"job_\d+")
-_SLURM = re.compile(r"slurm(_.+)?|(.+_)?slurmstepd\.scope")
-_POD = re.compile(r"(kubepods-.*)?pod[0-9A-Za-z_-]+(\.slice)?")
-_KUBERNETES = re.compile(r"kubepods(\.slice)?")
-_CONTAINER = re.compile(r"([a-z]+-)*[0-9a-f]{64}(\.scope)?")
-_UNIT = re.compile(r".+\.scope|run-.+\.service")
+_SLURM_JOB = r"job_\d+"
+_SLURM = r"slurm(_.+)?|(.+_)?slurmstepd\.scope"
+_POD = r"(kubepods-.*)?pod[0-9A-Za-z_-]+(\.slice)?"
+_KUBERNETES = r"kubepods(\.slice)?"
+_CONTAINER = r"([a-z]+-)*[0-9a-f]{64}(\.scope)?"
+_UNIT = r".+\.scope|run-.+\.service"
 #: Scopes that hold more than one command.
-_SHARED_UNIT = re.compile(r"session-.+\.scope|init\.scope|(.+_)?slurmstepd\.scope")
+_SHARED_UNIT = r"session-.+\.scope|init\.scope|(.+_)?slurmstepd\.scope"
 
 
 def job_group(group: Group) -> int | None:
@@ -41,10 +41,10 @@ def job_group(group: Group) -> int | None:
 
 
 def _is_job_group(name: str, above: Group) -> bool:
-    if _SLURM_JOB.fullmatch(name):
-        return any(_SLURM.fullmatch(outer) for outer in above)
-    if _POD.fullmatch(name):
-        return any(_KUBERNETES.fullmatch(outer) for outer in above)
-    if _SHARED_UNIT.fullmatch(name):
+    if re.fullmatch(_SLURM_JOB, name):
+        return any(re.fullmatch(_SLURM, outer) for outer in above)
+    if re.fullmatch(_POD, name):
+        return any(re.fullmatch(_KUBERNETES, outer) for outer in above)
+    if re.fullmatch(_SHARED_UNIT, name):
         return False
-    return bool(_CONTAINER.fullmatch(name) or _UNIT.fullmatch(name))
+    return bool(re.fullmatch(_CONTAINER, name) or re.fullmatch(_UNIT, name))
