@@ -11,7 +11,7 @@ paired; load 0.5.
 
 In each: hold-hold, hold-yield, yield-hold, yield-yield (the compute machine's scheme
 first), and no pairs at all as the base. The order is WFP with EASY backfill, the release
-every 20 minutes.
+every 20 minutes. At a load of 0.5, hold-hold also runs without the release.
 
 Each finished run is kept at once: the same command continues an interrupted experiment,
 and --so-far shows what there is. Written are JSON with every run, a table of means, and a
@@ -34,6 +34,8 @@ from benchmarks.experiments.hold_yield.cases import (
     BASE,
     COMBINATIONS,
     LOADS,
+    NO_RELEASE,
+    NO_RELEASE_AT,
     SHARES,
     Case,
     Ended,
@@ -66,8 +68,14 @@ def cases_of(options: argparse.Namespace) -> list[Case]:
         for repeat in range(options.repeat)
         for sweep in sorted(options.sweeps, reverse=True)
         for x in sorted(SWEEPS[sweep], reverse=True)
-        for schemes in (*COMBINATIONS, BASE)
+        for schemes in schemes_at(sweep, x)
     ]
+
+
+def schemes_at(sweep: str, x: float) -> tuple[str, ...]:
+    """Returns the schemes to simulate at a value of a sweep."""
+    without = (NO_RELEASE,) if (sweep, x) == ("load", NO_RELEASE_AT) else ()
+    return *COMBINATIONS, BASE, *without
 
 
 def parse(words: Sequence[str] | None) -> argparse.Namespace:

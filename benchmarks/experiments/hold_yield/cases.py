@@ -37,6 +37,8 @@ LOADS = (0.25, 0.5, 0.75)
 SHARES = (0.025, 0.05, 0.1, 0.2, 0.33)
 COMBINATIONS = ("HH", "HY", "YH", "YY")
 BASE = "none"
+#: Hold-hold without the release, which the paper expects to deadlock, at a load of 0.5.
+NO_RELEASE, NO_RELEASE_AT = "HH, no release", 0.5
 ANALYSIS_NODES = 100
 #: Jobs of the analysis machine at load 0.5 for each job of the compute machine. With fewer,
 #: less than 5% of the compute machine's jobs are paired at load 0.25.
@@ -52,7 +54,7 @@ class Case:
 
     sweep: str  #: load or share
     x: float  #: its value in the sweep, 0 to 1
-    schemes: str  #: one of COMBINATIONS, or BASE: no coscheduling
+    schemes: str  #: one of COMBINATIONS, or NO_RELEASE, or BASE: no coscheduling
     repeat: int  #: the seed of the arrivals and of the analysis machine's log
     trace: Path | None  #: the compute machine's log; None: a generated one
     compute_load: float  #: node-seconds asked for / there, on the compute machine
@@ -160,6 +162,8 @@ def settings_of(schemes: str) -> list[CouplingSettings]:
     """For each machine; without schemes, coscheduling is off."""
     if schemes == BASE:
         return [CouplingSettings(enabled=False)] * 2
+    if schemes == NO_RELEASE:
+        return [CouplingSettings(scheme=Scheme.HOLD, release_ns=None)] * 2
     return [CouplingSettings(scheme=SCHEMES[letter]) for letter in schemes]
 
 

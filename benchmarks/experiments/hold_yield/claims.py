@@ -14,7 +14,14 @@ from itertools import pairwise
 import msgspec
 
 from benchmarks.experiments.claims import TUNED, Claim, counted, explained, near
-from benchmarks.experiments.hold_yield.cases import BASE, COMBINATIONS, LOADS, NAMES, SHARES
+from benchmarks.experiments.hold_yield.cases import (
+    BASE,
+    COMBINATIONS,
+    LOADS,
+    NAMES,
+    NO_RELEASE,
+    SHARES,
+)
 from benchmarks.experiments.hold_yield.means import Bar, Means
 from benchmarks.experiments.hold_yield.reasons import reason_of
 from benchmarks.experiments.verdicts import Above, Below, Judge, Measured, Points
@@ -40,11 +47,14 @@ def scaled(measured: Measured, by: float) -> Measured:
 
 def are_more(differences: Iterable[Measured]) -> list[bool | None]:
     """Returns for each mean difference whether it is above 0; None if its interval has 0,
-    or if there is a single run to the contrary."""
-    return [
-        True if one.low > 0 else False if one.high < 0 and one.repeated else None
-        for one in differences
-    ]
+    or if there is a single run."""
+    return [_is_more(one) if one.repeated else None for one in differences]
+
+
+def _is_more(difference: Measured) -> bool | None:
+    if difference.low > 0:
+        return True
+    return False if difference.high < 0 else None
 
 
 def are_less(differences: Iterable[Measured]) -> list[bool | None]:
@@ -155,9 +165,18 @@ def _under(
 
 def _together(means: Means) -> list[Claim]:
     groups, together = means.groups()
-    outcomes = [groups == together]
+    outcomes = [groups == together] if groups else []
+    stuck = means.stuck(NO_RELEASE)
     claim = counted("V.B", "all pairs start together", "all", outcomes)
-    return [msgspec.structs.replace(claim, ours=f"{together:,} of {groups:,}")]
+    return [
+        msgspec.structs.replace(claim, ours=f"{together:,} of {groups:,}"),
+        counted(
+            "V.B",
+            "without the release, hold-hold deadlocks within the month",
+            "highly likely",
+            (jobs > 0 if len(stuck) > 1 else None for jobs in stuck),
+        ),
+    ]
 
 
 def _base(sweep: _Sweep) -> list[Claim]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments.hold_yield.cases import BASE, NAMES, Ended
+from benchmarks.experiments.hold_yield.cases import BASE, NAMES, NO_RELEASE, Ended
 from benchmarks.experiments.verdicts import Measured
 
 #: The share of the intervals that have the true mean.
@@ -77,12 +77,22 @@ class Means:
         two = self._figures(sweep, *other, machine, column)
         return mean_of([one[repeat] - two[repeat] for repeat in one if repeat in two])
 
+    def stuck(self, schemes: str) -> list[int]:
+        """Returns for each run with these schemes the number of jobs that never started."""
+        return [
+            result["stuck"]
+            for (_, _, own), cell in self._found.items()
+            if own == schemes
+            for result in cell.values()
+        ]
+
     def groups(self) -> tuple[int, int]:
-        """Returns how many pairs there were in all runs, and how many started together."""
+        """Returns how many pairs there were in all runs of the sweeps, and how many started
+        together."""
         results = [
             result
             for (_, _, schemes), cell in self._found.items()
-            if schemes != BASE
+            if schemes not in (BASE, NO_RELEASE)
             for result in cell.values()
         ]
         return sum(one["groups"] for one in results), sum(
@@ -93,6 +103,8 @@ class Means:
         """Returns a row for each sweep, value, combination and machine."""
         rows = []
         for (sweep, x, schemes), cell in sorted(self._found.items()):
+            if schemes == NO_RELEASE:
+                continue
             results = list(cell.values())
             for machine in NAMES:
                 figures = [result["domains"][machine] for result in results]
