@@ -40,8 +40,8 @@ def by_vicinity(logs: Sequence[Workload], within_ns: int = VICINITY_NS) -> list[
 def by_share(logs: Sequence[Workload], share: float) -> list[Mates]:
     """Returns groups of the jobs at the same places of all logs, the first jobs among them.
 
-    So many of the shortest log's jobs are in groups, at distances that differ by one job at
-    most. Raises CoschedError for a share that is not one.
+    The groups have this share of the shortest log's jobs, at distances that differ by one
+    job at most. Raises CoschedError for a share that is not one.
     """
     if not 0.0 < share <= 1.0:
         raise CoschedError(
