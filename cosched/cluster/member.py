@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
-from cosched.core.complaints import Complaints
+from cosched.core.complaints import Complaints, fault
 from cosched.core.decoding import printable
 from cosched.core.errors import CoschedError, StateLost
 from cosched.linux.descriptors import raise_descriptor_limit
@@ -69,7 +69,8 @@ def first_error(log: Log) -> asyncio.Future[None]:
     timer or of a task that is not awaited, and ``StateLost`` of a request. None of them
     has a sender, so the process's own state is wrong.
 
-    log: takes a line while connections wait for a free descriptor, which is no such error.
+    log: takes a line while connections wait for a free descriptor, and about an error of
+    one connection, which asyncio closes. Neither is such an error.
     """
     loop = asyncio.get_running_loop()
     failed: asyncio.Future[None] = loop.create_future()
@@ -79,6 +80,9 @@ def first_error(log: Log) -> asyncio.Future[None]:
         error = context.get("exception")
         if "socket" in context and isinstance(error, OSError) and error.errno in _NO_ROOM:
             complaints.about(None, "accepts no connections now", str(error.strerror))
+        elif "transport" in context and not isinstance(error, StateLost):
+            detail = context["message"] if error is None else fault(error)
+            complaints.about(None, "a connection is closed", detail)
         elif not failed.done():
             message = RuntimeError(context["message"])
             failed.set_exception(error if isinstance(error, Exception) else message)

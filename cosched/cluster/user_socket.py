@@ -244,10 +244,12 @@ class UserSocket:
                 answer.result()
             return False
         gone.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await gone
-            return False
-        return True
+        await asyncio.wait({gone})
+        if gone.cancelled():
+            return True
+        gone.exception()
+        answer.result()  # the user has left, but an error must be seen
+        return False
 
 
 def _person(connection: socket.socket) -> Person:

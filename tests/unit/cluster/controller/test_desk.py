@@ -1,6 +1,7 @@
 """A desk answers requests line by line, and one user cannot fill its memory."""
 
 import asyncio
+import errno
 import gc
 import json
 import os
@@ -12,6 +13,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
 import pytest
 
+from cosched.cluster import user_socket
 from cosched.cluster.inputs import Inputs, Visitor
 from cosched.cluster.member import first_error
 from cosched.cluster.messages import InputTaken
@@ -176,6 +178,63 @@ def test_lost_state_is_seen(tmp_path):
     asyncio.run(check())
     assert broken.left == 1
     assert log == []
+
+
+@pytest.mark.parametrize("turns", range(8))
+def test_request_that_fails_as_its_user_leaves_is_seen(tmp_path, turns):
+    """turns: how many the loop makes between the end of the connection and the failure."""
+    log, left = [], asyncio.Event()
+
+    class Fails(Echo):
+        async def answer(self, body):
+            await asyncio.sleep(0)
+            client.close()
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            raise KeyError("x")
+
+        def leave(self):
+            left.set()
+
+    async def check():
+        failed = first_error(log.append)
+        found = UserSocket(tmp_path / "desk.sock", lambda person: Fails(), log.append)
+        await found.open()
+        client.connect(str(tmp_path / "desk.sock"))
+        client.sendall(b"x\n")
+        await asyncio.wait_for(left.wait(), 20)
+        await asyncio.sleep(0)
+        gc.collect()
+        assert not failed.done()
+        await found.close()
+
+    with socket.socket(socket.AF_UNIX) as client:
+        asyncio.run(check())
+    assert all("desk.sock: a request failed" in line for line in log)
+
+
+def test_connection_that_breaks_costs_its_user_only(tmp_path, monkeypatch):
+    log, peer_ids = [], user_socket.peer_ids
+
+    def broken(_connection):
+        monkeypatch.setattr(user_socket, "peer_ids", peer_ids)
+        raise OSError(errno.ENOTCONN, "Transport endpoint is not connected")
+
+    async def check():
+        failed = first_error(log.append)
+        found = UserSocket(tmp_path / "desk.sock", lambda person: Echo(), log.append)
+        await found.open()
+        monkeypatch.setattr(user_socket, "peer_ids", broken)
+        async with caller(tmp_path) as (reader, _):
+            assert await asyncio.wait_for(reader.readline(), 20) == b""
+        async with caller(tmp_path) as connection:
+            assert await ask(connection, b"x\n") == 2
+        assert not failed.done()
+        await found.close()
+
+    asyncio.run(check())
+    (line,) = log
+    assert line.startswith("a connection is closed: OSError: [Errno 107] Transport end")
 
 
 def test_failure_of_a_timer_is_seen():
