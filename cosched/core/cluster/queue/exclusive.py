@@ -2,7 +2,8 @@
 
 Such a job starts once its nodes have no other job. For the first one that waits, the nodes
 that are free soonest are reserved: no other job starts on them. So it starts at the latest
-when the jobs that run there now have ended.
+when the jobs that run there now have ended. Plans count these nodes as free again when it
+is expected to end, so a job that needs more than the others has a reservation, too.
 
 It is the turn of an exclusive job when no job waits that came before it and that could run
 on the nodes in service. So neither kind of job starves behind the other. A job that the
@@ -47,20 +48,21 @@ class Exclusive:
         next. planner: has the other waiting jobs. rules: those of the pass."""
         waiting, rows = self.waiting, self._rows
         kept: Intervals = ()
+        until_ns = 0
         while waiting:
             job = _next(waiting, planner.waiting, rules, rows.in_service)
             if job is None:
                 break
-            nodes, free = rows.soonest_alone(job.size, now_ns)
-            if not free:
-                kept = nodes
+            nodes, free_ns = rows.soonest_alone(job.size, now_ns)
+            if free_ns is not None:
+                kept, until_ns = nodes, free_ns + job.walltime_ns
                 break
             rows.withhold(())
             waiting.remove(job)
             rows.occupy_alone(job, nodes, now_ns)
             planner.resize()
             yield job, nodes
-        if rows.withhold(kept):
+        if rows.withhold(kept, until_ns):
             planner.resize()
 
 

@@ -113,6 +113,23 @@ def test_no_later_job_starts_on_reserved_nodes():
     assert domain.started() == {1: 0, 2: 10, 3: 20}
 
 
+@pytest.mark.parametrize("policy", ["easy", "conservative"])
+@pytest.mark.parametrize(("walltime", "start"), [(50, 20), (20, 0)])
+def test_job_larger_than_the_other_nodes_has_a_reservation(policy, walltime, start):
+    """A later job may not delay it beyond the end of the exclusive one."""
+    domain = Domain(policy=policy)
+    domain.submit(1, 2)
+    domain.submit(2, 2, walltime=100)
+    domain.tick()
+    domain.submit(3, 2, alone=True)
+    domain.submit(4, 4, walltime=5)
+    domain.tick()
+    domain.submit(5, 2, walltime=walltime)
+    domain.tick()
+    domain.advance(200)
+    assert domain.started() == {1: 0, 2: 0, 3: 10, 4: 20, 5: start}
+
+
 def test_one_row_never_shares_so_nothing_is_reserved():
     domain = Domain(rows=1)
     domain.submit(1, 2)

@@ -22,6 +22,7 @@ from cosched.core.cluster.queue.nodes import (
 from cosched.core.cluster.queue.places.place import OVERRUN_NS, Freed, Place, Row, Spot
 from cosched.core.errors import CoschedError
 
+_NO_JOB = -1
 #: Makes the pool of a domain's free nodes.
 Allocation: TypeAlias = "Callable[[Intervals], FreeNodes]"
 
@@ -49,6 +50,7 @@ class Ledger(Place):
         self.moved = 0
         self._ends: list[tuple[int, JobId, int]] = []
         self._held: dict[JobId, tuple[int, int, Intervals]] = {}
+        self._back: tuple[int, JobId, int] | None = None  # as an end
         # The first waiting job starts then at the latest, and does not need these nodes.
         self._shadow_ns = 0
         self._extra = 0
@@ -60,6 +62,11 @@ class Ledger(Place):
     @property
     def ends(self) -> Sequence[tuple[int, JobId, int]]:
         return self._ends
+
+    @property
+    def expected(self) -> Sequence[tuple[int, JobId, int]]:
+        """Returns ``ends``, and when withheld nodes come back, with a number of no job."""
+        return self._ends if self._back is None else sorted((*self._ends, self._back))
 
     @property
     def free_nodes(self) -> Intervals:
@@ -96,7 +103,7 @@ class Ledger(Place):
         if self._blocks:
             return self._shadow_of_block(size)
         free = self.free
-        ends = iter(self._ends)
+        ends = iter(self.expected)
         at_ns = 0
         for end_ns, _, width in ends:
             free += width
@@ -223,6 +230,12 @@ class Ledger(Place):
             new = without(new, held)
         self._pool.give(new)
         self.free += count(new)
+
+    def expect_back(self, nodes: int, at_ns: int) -> None:
+        """Expects that this number of withdrawn nodes is free from ``at_ns`` on; 0: none
+        is."""
+        self._back = (at_ns, _NO_JOB, nodes) if nodes else None
+        self.moved += 1
 
     def _resize_jobs(self, nodes: Intervals, sign: int) -> None:
         """Counts nodes of running jobs in or out of service."""

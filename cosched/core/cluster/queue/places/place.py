@@ -22,7 +22,7 @@ OVERRUN_NS = 300 * NS_PER_S
 
 #: A spot for a job: found by a place, passed back to it, and valid until its next change.
 Spot: TypeAlias = Any
-#: A row as plans see it: ``free``, ``ends``, ``overrun_ns`` and ``prolong`` of a ledger.
+#: A ledger as plans see it: ``free``, ``expected``, ``overrun_ns`` and ``prolong``.
 Row: TypeAlias = Any
 #: The row in which a job was planned, its expected end, and the nodes that are free again.
 Freed: TypeAlias = "tuple[int, int, int]"

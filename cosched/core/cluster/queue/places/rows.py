@@ -57,6 +57,7 @@ class Rows(Place):
         self.open = [self._new_row(index) for index in range(rows)]
         self.closed: list[Ledger] = []
         self._withheld: Intervals = ()
+        self._back = (0, 0)  # how many of them come back, and when
         self._in: dict[JobId, tuple[Ledger, ...]] = {}  # the rows of each job with nodes
         self._has: dict[JobId, Intervals] = {}
         self._kept: Ledger | None = None  # has the first waiting job's reservation
@@ -121,6 +122,9 @@ class Rows(Place):
     def runs_alone(self, job: Job) -> bool:
         return job.exclusive and len(self.open) > 1
 
+    def fits_alone(self, job: Job) -> bool:
+        return job.size <= self.capacity + self._back[0]
+
     # --- spots ----------------------------------------------------------------------------
 
     def _open_to(self, job: Job) -> list[Ledger]:
@@ -163,9 +167,9 @@ class Rows(Place):
         times = [row.expected_ns(size, now_ns) for row in self.open]
         return min((at_ns for at_ns in times if at_ns is not None), default=None)
 
-    def soonest_alone(self, size: int, now_ns: int) -> tuple[Intervals, bool]:
-        """Returns the nodes in service that become free soonest, and whether all of them
-        are now. At least ``size`` nodes must be in service."""
+    def soonest_alone(self, size: int, now_ns: int) -> tuple[Intervals, int | None]:
+        """Returns the nodes in service that become free soonest, and when all of them are
+        expected to be; None: now. At least ``size`` nodes must be in service."""
         ends = {number: end_ns for end_ns, number, _ in self.ends}
         used: dict[int, int] = {}
         for number, held in self._has.items():
@@ -176,7 +180,7 @@ class Rows(Place):
         assert size <= len(nodes)
         nodes.sort(key=lambda node: (node in used, used.get(node, 0), node))
         chosen = nodes[:size]
-        return from_numbers(chosen), chosen[-1] not in used
+        return from_numbers(chosen), used.get(chosen[-1])
 
     # --- jobs -----------------------------------------------------------------------------
 
@@ -299,21 +303,27 @@ class Rows(Place):
         for row in self.all:
             row.admit(nodes)
 
-    def withhold(self, nodes: Intervals) -> bool:
+    def withhold(self, nodes: Intervals, until_ns: int = 0) -> bool:
         """Keeps exactly these nodes, and those of the jobs in closed rows, from jobs that
-        start; returns whether that is a change."""
+        start; returns whether that is a change. until_ns: when these nodes are expected to
+        be free for others."""
+        back = count(common(nodes, self.service)), until_ns
         if self.closed:
             for number, rows in self._in.items():
                 if rows[0] in self.closed:
                     nodes = union(nodes, self._has[number])
-        return self._withhold(common(nodes, self.service))
+        return self._withhold(common(nodes, self.service), back)
 
-    def _withhold(self, nodes: Intervals) -> bool:
-        back, taken = without(self._withheld, nodes), without(nodes, self._withheld)
-        self._withheld = nodes
+    def _withhold(self, nodes: Intervals, back: tuple[int, int] = (0, 0)) -> bool:
+        given, taken = without(self._withheld, nodes), without(nodes, self._withheld)
+        is_same = not (given or taken) and back == self._back
+        self._withheld, self._back = nodes, back
+        if is_same:
+            return False
         for row in self.all:
-            if back:
-                row.admit(back)
+            if given:
+                row.admit(given)
             if taken:
                 row.withdraw(taken)
-        return bool(back or taken)
+            row.expect_back(*back)
+        return True

@@ -211,7 +211,7 @@ class Conservative(Planner):
         self.counts.plans_made_again += 1
         self._due.clear()
         self._profiles = [
-            Profile(now_ns, row.free, ((end_ns, size) for end_ns, _, size in row.ends))
+            Profile(now_ns, row.free, ((end_ns, size) for end_ns, _, size in row.expected))
             for row in self._rows
         ]
         self._reserve(self._order.rank(self.waiting.jobs, now_ns))
