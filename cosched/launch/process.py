@@ -14,19 +14,22 @@ the launcher, there is no such moment. A launcher that fails after an interrupt 
 interrupted, with the status that a shell gives it. Every process is waited for, so
 RUSAGE_CHILDREN includes its CPU time, unless it gets SIGKILL. If this process is killed,
 the kernel sends the launcher ``death_signal``. A process that cannot be killed is left
-after a while.
+after a while. A connection that ssh keeps for later commands of the user (ControlPersist)
+is no part of the job: it is left at once.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
+import re
 import resource
 import signal
 import time
 from collections.abc import Mapping, Sequence
 
 from cosched.core.errors import CoschedError
+from cosched.linux import proc
 from cosched.linux.processes.signals import send
 
 #: How long ranks may take to end after their launcher.
@@ -48,6 +51,8 @@ _SI_KERNEL = 0x80
 _EXIT_INTERRUPTED = 128 + signal.SIGINT
 #: The wait statuses of launchers that end because they were interrupted.
 _FAILED = (1 << 8, 255 << 8)
+#: The title of a process that keeps a connection of ssh.
+_SSH_MASTER = re.compile(r"ssh: .* \[mux\]")
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -188,14 +193,15 @@ class _Run:
             return
         from cosched.linux.processes.descendants import kill_descendants
 
-        kill_descendants(KILL_S)
+        kill_descendants(KILL_S, kept=_ssh_masters())
 
     def _gone_within(self, seconds: float) -> bool:
-        """Waits for every child's end. A signal that asks us to end ends the wait early."""
+        """Waits for the end of every child of the job. A signal that asks us to end ends
+        the wait early."""
         deadline = time.monotonic() + seconds
         while True:
             self._reap()
-            if not self._children_left:
+            if not self._children_left or _only_ssh_masters_left():
                 return True
             left = deadline - time.monotonic()
             if left <= 0:
@@ -207,8 +213,26 @@ class _Run:
     def _terminate_rest(self) -> None:
         import psutil
 
+        kept = _ssh_masters()
         for process in psutil.Process().children(recursive=True):
+            if process.pid in kept:
+                continue
             try:
                 process.terminate()
             except psutil.Error:
                 continue  # it ended, or we may not signal it
+
+
+def _ssh_masters() -> set[int]:
+    """Returns the children that keep a connection of ssh."""
+    return {pid for pid in proc.children(os.getpid()) if _is_ssh_master(pid)}
+
+
+def _only_ssh_masters_left() -> bool:
+    masters = _ssh_masters()
+    return bool(masters) and proc.children(os.getpid()) <= masters
+
+
+def _is_ssh_master(pid: int) -> bool:
+    title, _, _ = (proc.read_of(pid, "cmdline") or "").partition("\0")
+    return _SSH_MASTER.fullmatch(title) is not None

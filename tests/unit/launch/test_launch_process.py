@@ -218,6 +218,16 @@ def test_orphans_have_time_to_end():
     assert shell("(sleep 0.2; echo late) & exit 0", patient=True).stdout == "late\n"
 
 
+def test_connection_that_ssh_keeps_is_left():
+    """It serves later commands of the user, and would make the job seem to go on."""
+    name = f"master-of-{os.getpid()}"
+    master = shlex.quote(f"exec -a 'ssh: /run/{name} [mux]' sleep 1000 >&- 2>&-")
+    until = f"until pgrep -f '^ssh: .*{name}'; do sleep 0.01; done"
+    done = run("bash", "-c", f"setsid -f bash -c {master}; {until}; exit 7", patient=True)
+    assert done.returncode == 7
+    os.kill(int(done.stdout), signal.SIGKILL)  # an error if it has ended
+
+
 def test_continued_orphans_have_time_to_end_after_sigterm():
     """The kernel sends SIGCONT after SIGHUP when a terminal closes; it asks for no end."""
     trap = "trap 'echo asked; sleep 0.2; echo saved; exit' TERM"
