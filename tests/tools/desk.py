@@ -186,6 +186,12 @@ class FakeDesk:
 
     _undrain = _drain
 
+    def _remove(self, _):
+        """Returns the jobs of the nodes of the request."""
+        names = self.asked[-1]["names"]
+        jobs = {job for node in self.nodes if node["node"] in names for job in node["jobs"]}
+        return {"jobs": sorted(jobs)}
+
     def _cancel(self, number):
         self.jobs[number].update(state="cancelled", status=143, reason="cancelled")
         self.release.set()

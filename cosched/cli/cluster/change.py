@@ -152,5 +152,7 @@ class Remove(Command):
         names = ", ".join(self.names)
         if self.wait or not jobs:
             click.echo(f"removed {names}")
+        elif self.now:
+            click.echo(f"{names}: ended {jobs_text(jobs)}; to be removed at once")
         else:
             click.echo(f"{names}: to be removed after {jobs_text(jobs)}")

@@ -45,3 +45,16 @@ def test_drain_shows_the_jobs_that_run_on(desk):
 
 def test_undrain_shows_nodes_that_take_no_job_yet(desk):
     assert lines("undrain", "n1", "n5") == ["undrained n1", "undrained n5; it is lost"]
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (("n4",), "removed n4"),
+        (("n2", "n3"), "n2, n3: to be removed after jobs 4, 5, 17"),
+        (("n3", "--now"), "n3: ended job 5; to be removed at once"),
+        (("n3", "--now", "--wait"), "removed n3"),
+    ],
+)
+def test_remove_shows_the_jobs_for_which_it_waits_or_that_it_ends(desk, words, line):
+    assert lines("remove", *words) == [line]
