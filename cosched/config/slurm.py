@@ -15,6 +15,7 @@ from cosched.core.decoding import printable
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_MS, NS_PER_S
 from cosched.documents import is_there, load_file, read_document, read_toml
+from cosched.linux.users import find_uid
 
 #: ``engine`` in domain.toml; without it the domain has nodes of its own.
 SLURM = "slurm"
@@ -116,7 +117,8 @@ def load_coupled(path: Path) -> CoupledConfig:
 
 def load_here(path: Path) -> CoupledConfig:
     """Reads the file for a controller on this machine. Raises CoschedError also for a
-    ``slurm.conf`` that is not here: each command of Slurm would fail."""
+    ``slurm.conf`` or a user that is not here: each command of Slurm would fail, or the
+    controller would refuse each gate."""
     loaded = load_coupled(path)
     for problem in problems_here(path, loaded.slurm):
         raise CoschedError(str(problem))
@@ -125,11 +127,16 @@ def load_here(path: Path) -> CoupledConfig:
 
 def problems_here(path: Path, settings: SlurmSettings) -> list[Problem]:
     """Returns the mistakes in the settings of a file that this machine shows."""
-    if not settings.conf or os.path.isfile(os.path.join("/", settings.conf)):
-        return []
-    conf = printable(settings.conf)
-    text = f"'{conf}' is no file here; write the path of the cluster's slurm.conf"
-    return placed([Mistake("slurm.conf", text)], read_document(path), str(path))
+    mistakes = []
+    if settings.conf and not os.path.isfile(os.path.join("/", settings.conf)):
+        conf = printable(settings.conf)
+        text = f"'{conf}' is no file here; write the path of the cluster's slurm.conf"
+        mistakes.append(Mistake("slurm.conf", text))
+    if find_uid(settings.user) is None:
+        user = printable(settings.user)
+        text = f"there is no user '{user}' here; write SlurmUser of its slurm.conf"
+        mistakes.append(Mistake("slurm.user", text))
+    return placed(mistakes, read_document(path), str(path))
 
 
 def coupled_config(document: SlurmDomain) -> CoupledConfig:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import itertools
 import json
 import os
@@ -528,18 +529,27 @@ engine = "slurm"
 listen = "h:1"
 domains = { b = "h:2" }
 [slurm]
-conf = "{}"
+conf = "CONF"
+user = "USER"
 """
 
 
-def test_check_finds_the_slurm_conf_of_a_domain(tmp_path):
+def test_check_finds_the_slurm_conf_and_the_user_of_a_domain(tmp_path):
     path, conf = tmp_path / "domain.toml", tmp_path / "slurm.conf"
-    path.write_text(DOMAIN_ON_SLURM.replace("{}", str(conf)))
-    problem = f"{path}:7: slurm.conf: '{conf}' is no file here; write the path "
-    for words in (("config", "check"), ("cluster", "couple", "--config")):
-        result = cosched(*words, str(path), COSCHED_RUN_DIR=str(tmp_path))
+    text = DOMAIN_ON_SLURM.replace("CONF", str(conf))
+    path.write_text(text.replace("USER", "no-such-user"))
+    no_conf = f"{path}:7: slurm.conf: '{conf}' is no file here; write the path "
+    no_user = f"{path}:8: slurm.user: there is no user 'no-such-user' here; write SlurmUser"
+    result = cosched("config", "check", str(path), COSCHED_RUN_DIR=str(tmp_path))
+    assert result.returncode == 1
+    for line, problem in zip(result.stderr.splitlines(), (no_conf, no_user), strict=True):
+        assert line.startswith(problem)
+    words = ("cluster", "couple", "--config", str(path))
+    for problem in (no_conf, no_user):
+        result = cosched(*words, COSCHED_RUN_DIR=str(tmp_path))
         assert (result.returncode, problem in result.stderr) == (1, True)
-    conf.touch()
+        conf.touch()
+    path.write_text(text.replace("USER", getpass.getuser()))
     assert cosched("config", "check", str(path)).returncode == 0
 
 

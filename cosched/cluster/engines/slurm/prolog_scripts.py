@@ -7,7 +7,6 @@ whether SlurmUser can run the gate: its Python and cosched may lie in a closed h
 from __future__ import annotations
 
 import os
-import pwd
 import shlex
 import stat
 from pathlib import Path
@@ -16,6 +15,7 @@ from cosched.cluster.coupling.mates import MARK
 from cosched.cluster.engines.slurm import prolog_gate
 from cosched.config.slurm import SlurmSettings
 from cosched.core.errors import CoschedError
+from cosched.linux.users import find_uid
 
 #: The program that keeps a job with mates until its start.
 GATE = prolog_gate.__file__
@@ -91,10 +91,10 @@ def front_script(python: str, socket: Path, settings: SlurmSettings) -> str:
 
 def uid_of(user: str) -> int:
     """Returns the number of SlurmUser. Raises CoschedError if there is no such user."""
-    try:
-        return pwd.getpwnam(user).pw_uid
-    except KeyError:
-        raise CoschedError(f"slurm.user: there is no user '{user}' here") from None
+    uid = find_uid(user)
+    if uid is None:
+        raise CoschedError(f"slurm.user: there is no user '{user}' here")
+    return uid
 
 
 def check_runs(python: str, uid: int, user: str) -> None:
