@@ -114,7 +114,7 @@ def test_tune_on_lab_recommends_settings(start, tmp_path):
         )
     )
     assert max(map(len, text.splitlines())) <= 80
-    assert "run 3 of at most 3  slice 200ms, gmet 20ms 1  response " in progress
+    assert "run 3 of at most 3  slice 200ms, gmet 20ms, repeat 1  response " in progress
     found = json.loads((tmp_path / "found.json").read_text())
     assert found["verdict"] in ("setting", "default", "kernel")
     assert [point["name"] for point in found["points"]] == [

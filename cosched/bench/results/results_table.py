@@ -54,7 +54,7 @@ def render(
 
 def describe_run(run: Run, way: str) -> str:
     """Describes one run of ``way`` in one line."""
-    name = f"{way:<7} {run.repeat}"
+    name = f"{way}, repeat {run.repeat}".ljust(17)
     if run.failure is not None:
         return f"{name}  failed: {run.failure.line}"
     if run.arm.runs_alone:

@@ -120,13 +120,13 @@ def test_runs_are_interleaved_and_differ_only_in_the_shim(bench):
     ]
     assert not outcome.failed
     lines = bench.stderr.getvalue().splitlines()
-    assert [line[:18] for line in lines] == [
-        "run 1/6  batch   1",
-        "run 2/6  kernel  1",
-        "run 3/6  cosched 1",
-        "run 4/6  kernel  2",
-        "run 5/6  cosched 2",
-        "run 6/6  batch   2",
+    assert [line[:26].rstrip() for line in lines] == [
+        "run 1/6  batch, repeat 1",
+        "run 2/6  kernel, repeat 1",
+        "run 3/6  cosched, repeat 1",
+        "run 4/6  kernel, repeat 2",
+        "run 5/6  cosched, repeat 2",
+        "run 6/6  batch, repeat 2",
     ]
 
 

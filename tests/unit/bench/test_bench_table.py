@@ -198,10 +198,10 @@ def test_no_conclusion_from_disturbed_runs():
 
 def test_describe_run_is_one_line():
     assert describe_run(KERNEL[2], "kernel") == (
-        "kernel  3  response 9.45 s  makespan 9.90 s  outside 31.0%: disturbed"
+        "kernel, repeat 3   response 9.45 s  makespan 9.90 s  outside 31.0%: disturbed"
     )
     assert describe_run(failed_run(Arm.BATCH, 2), "batch") == (
-        "batch   2  failed: job 'wavefront.1' ended with status 3"
+        "batch, repeat 2    failed: job 'wavefront.1' ended with status 3"
     )
 
 

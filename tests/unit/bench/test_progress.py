@@ -70,7 +70,8 @@ def test_file_gets_a_line_for_each_run():
         progress.begin("run 1/9", "batch", 1)
         progress.end(BATCH[0])
     assert stream.getvalue() == (
-        "warming up\nrun 1/9  batch   1  response 2.40 s  makespan 3.20 s  outside 1.0%\n"
+        "warming up\n"
+        "run 1/9  batch, repeat 1    response 2.40 s  makespan 3.20 s  outside 1.0%\n"
     )
 
 
