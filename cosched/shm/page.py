@@ -80,7 +80,10 @@ class Page:
         page = cls(descriptor)
         checked = lib.cosched_page_check(page.data, found.st_size)
         if checked == -errno.EPROTONOSUPPORT:
-            raise CoschedError(f"page {path}: made by another version of cosched")
+            raise CoschedError(
+                f"page {path}: made by another version of cosched; use that of the node's "
+                "agent (cosched --version)"
+            )
         if checked:
             raise CoschedError(f"page {path}: is not a page of cosched")
         return page

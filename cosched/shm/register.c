@@ -164,7 +164,7 @@ static int send_and_receive(int fd, struct exchange *exchange, const struct sock
     if ((error = receive_final_welcome(fd, exchange, task, deadline, timeout_ms)) != 0)
         return failed(exchange, error, "registration not answered");
     if (!is_valid(&exchange->welcome))
-        return failed(exchange, -EPROTO, "the daemon has another version");
+        return failed(exchange, -EPROTO, "the daemon has another version (run 'cosched up --restart' on its node)");
     exchange->presence = exchange->welcome.error == 0 ? COSCHED_PRESENT : COSCHED_REFUSED;
     exchange->welcome.reason[sizeof exchange->welcome.reason - 1] = '\0';
     if (exchange->welcome.error != 0)

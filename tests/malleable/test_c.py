@@ -103,7 +103,10 @@ def test_page_of_another_version_leaves_the_size_fixed(begin, agents, mpi, array
     played.start(mpi, [0], arrays, played.folder / "stop")
     status, output = played.finish()
     assert status == 0
-    line = f"page {played.folder}/page-0: made by another version of cosched"
+    line = (
+        f"page {played.folder}/page-0: made by another version of cosched; use that of the "
+        "node's agent (cosched --version)"
+    )
     assert output == f"cosched: the job keeps its size: {line}\n{SAME[1]}"
 
 

@@ -98,7 +98,7 @@ def test_daemon_of_other_version_is_reported(mpi, build, environ, run_dir):
         run = run_job(launch, environ)
     assert run.returncode == 0, run.stderr
     assert sorted(run.stdout.splitlines()) == all_around(2)
-    assert run.stderr.count("the daemon has another version") == 2
+    assert run.stderr.count("another version (run 'cosched up --restart' on its node)") == 2
 
 
 @pytest.mark.parametrize("carrier", ["prefix", "shadow"])

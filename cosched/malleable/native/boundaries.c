@@ -39,7 +39,10 @@ static int check_page(const struct cosched_page *page, uint64_t bytes, const cha
                       char *why) {
     const int checked = cosched_page_check(page, bytes);
     if (checked == -EPROTONOSUPPORT)
-        return explain(why, path, "made by another version of cosched", checked);
+        return explain(why, path,
+                       "made by another version of cosched; use that of the node's agent "
+                       "(cosched --version)",
+                       checked);
     return checked == 0 ? 0 : explain(why, path, "is not a page of cosched", checked);
 }
 

@@ -237,6 +237,9 @@ def test_clock_matters_less_without_alignment():
 # -- between nodes -----------------------------------------------------------------------
 
 
+UPGRADE = "install one version on all nodes, then on each: cosched up --restart"
+
+
 def between(*nodes):
     return judge(Site(nodes)).get(BETWEEN, [])
 
@@ -251,8 +254,8 @@ def test_nodes_that_are_alike_are_good():
 @pytest.mark.parametrize(
     ("change", "subject", "level", "words"),
     [
-        ({"version": "0.9"}, "version", "problem", "n3: 0.9; the others: 1.0"),
-        ({"abi": 6}, "abi", "problem", "n3: 6; the others: 7"),
+        ({"version": "0.9"}, "version", "problem", f"n3: 0.9; the others: 1.0; {UPGRADE}"),
+        ({"abi": 6}, "abi", "problem", f"n3: 6; the others: 7; {UPGRADE}"),
         ({"kernel": "6.5.0"}, "kernel", "note", "n3: 6.5.0; the others: 6.1.0-9-amd64"),
         (
             {"daemon": replace(DAEMON, settings={"slice": "5s", "align": "on"})},
@@ -268,7 +271,7 @@ def test_node_that_differs_is_named(change, subject, level, words):
     odd = replace(NODE, **change)
     (found,) = bad(between(seen("n1"), seen("n2"), seen("n3", odd))).values()
     assert (found.subject, found.level.value) == (subject, level)
-    assert words in found.text
+    assert words in f"{found.text}; {found.remedy}"
 
 
 def test_clocks_that_differ_are_named_if_the_measurement_is_exact_enough():

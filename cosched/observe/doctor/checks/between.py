@@ -35,7 +35,7 @@ def check_between(site: Site) -> Iterator[Finding]:
     yield _alike(site, "classes", _classes, warning, "see the log of the nodes for reasons")
 
 
-_UPGRADE = "install the same cosched on all: nodes of different versions refuse jobs"
+_UPGRADE = "install one version on all nodes, then on each: cosched up --restart"
 _SETTINGS = "write the same /etc/cosched.toml on all, and: cosched config set"
 
 

@@ -85,7 +85,7 @@ def link_elsewhere(path):
         (os.unlink, "No such file"),
         (truncate, "is not the page of a job of this user"),
         (overwrite, "is not a page of cosched"),
-        (raise_version, "made by another version of cosched"),
+        (raise_version, "another version of cosched; use .* \\(cosched --version\\)"),
         (link_elsewhere, "symbolic links"),
     ],
 )
