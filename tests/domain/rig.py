@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from cosched.cluster.client import Client, NoDomain
@@ -23,10 +24,13 @@ from tests.tools.waiting import pauses
 WITHIN_S = 30.0
 MODULES = {True: "cosched_daemons.controller", False: "cosched_daemons.agent"}
 ENVIRON = {"PATH": os.environ["PATH"]}
-#: A killed member is soon lost. So is one that gets no CPU for a second.
-QUICK = LifeSettings(NS_PER_S // 10, NS_PER_S, 10 * NS_PER_S)
 #: No member is lost because the machine is busy.
 PATIENT = LifeSettings(NS_PER_S // 10, 60 * NS_PER_S, 60 * NS_PER_S)
+#: A killed member is soon lost, for tests that wait for that. So is one that gets no CPU
+#: for a second.
+QUICK = LifeSettings(NS_PER_S // 10, NS_PER_S, 10 * NS_PER_S)
+#: The same where the tasks of the test take the CPUs.
+LESS_QUICK = replace(PATIENT, lost_after_ns=5 * NS_PER_S)
 #: A variable that only tasks of jobs have.
 IN_JOBS = "COSCHED_DOMAIN_JOB="
 
@@ -43,7 +47,7 @@ class Rig:
         *,
         slots=4,
         queue=None,
-        life=QUICK,
+        life=PATIENT,
         wires=None,
         forks=False,
         **more,

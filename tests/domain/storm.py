@@ -27,7 +27,7 @@ from cosched.cluster.client import NoDomain
 from cosched.cluster.submission import make_submission
 from cosched.core.errors import CoschedError
 from cosched.core.names import CONTROLLER
-from tests.domain.rig import Rig
+from tests.domain.rig import QUICK, Rig
 
 FAULTY = str(Path(__file__).with_name("faulty.py"))
 MARK = "storm-of-jobs"
@@ -148,7 +148,7 @@ class Storm:
 def run(jobs, faults, nodes, seed, folder):
     """Makes a storm; returns the problems and the ends of the jobs."""
     chance = random.Random(seed)
-    rig = Rig(folder, nodes)
+    rig = Rig(folder, nodes, life=QUICK)
     with disk(rig.paths.directory):
         return rage(Storm(rig, chance), jobs, faults)
 

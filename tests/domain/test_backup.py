@@ -9,12 +9,14 @@ from cosched.config.queue import QueueSettings
 from cosched.core.errors import CoschedError
 from cosched.core.names import CONTROLLER
 from cosched.core.units import NS_PER_S
+from tests.domain.rig import QUICK
 
 UNTIL_TOLD = "until test -e go; do sleep 0.05; done; echo two"
 
 
 def test_restored_domain_goes_on(make_rig, capsys):
-    rig = make_rig(1, queue=QueueSettings(grace_ns=NS_PER_S, jobs_per_node=4))
+    queue = QueueSettings(grace_ns=NS_PER_S, jobs_per_node=4)
+    rig = make_rig(1, queue=queue, life=QUICK)  # it refuses a start of the last job
     rig.start()
     rig.until_up()
     over = rig.wait(rig.shell("echo one"))["job"]

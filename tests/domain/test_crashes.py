@@ -27,7 +27,7 @@ from cosched.core.errors import CoschedError
 from cosched.core.names import CONTROLLER
 from tests.domain import storm
 from tests.domain.crashing import crash_before
-from tests.domain.rig import PATIENT, WITHIN_S
+from tests.domain.rig import QUICK, WITHIN_S
 from tests.tools.deep import make_deep
 
 __all__ = ["make_deep"]
@@ -130,7 +130,7 @@ def test_a_controller_killed_between_any_two_actions_loses_no_job(make_rig, pool
 @pytest.mark.parametrize("node", ["n1", "n2"])
 def test_an_agent_killed_between_any_two_actions_ends_its_job_clearly(make_rig, node):
     seen = []
-    rig = make_rig(3)
+    rig = make_rig(3, life=QUICK)
     counted = rig.folder / "counted"
     rig.start(CONTROLLER, *(set(rig.config.nodes) - {node}))
     for action in range(1, ACTIONS_MOST):
@@ -173,7 +173,7 @@ def test_jobs_run_on_while_the_controller_is_away(make_rig):
 
 
 def test_a_lost_node_ends_its_jobs_and_others_go_on(make_rig):
-    rig = make_rig(3)
+    rig = make_rig(3, life=QUICK)
     rig.start()
     rig.until_up()
     hit = rig.shell("sleep 86.5", nodes=2)
@@ -196,7 +196,7 @@ def test_a_lost_node_ends_its_jobs_and_others_go_on(make_rig):
 
 
 def test_a_frozen_node_is_lost_and_returns_without_its_old_job(make_rig):
-    rig = make_rig(2)
+    rig = make_rig(2, life=QUICK)
     rig.start()
     rig.until_up()
     number = rig.shell(f"{RAN}; sleep 85.4", nodes=2, pmi="pmi1")
@@ -210,7 +210,7 @@ def test_a_frozen_node_is_lost_and_returns_without_its_old_job(make_rig):
 
 
 def test_a_node_with_tasks_of_a_lost_job_takes_no_other_job(make_rig):
-    rig = make_rig(2, slots=1, life=PATIENT)
+    rig = make_rig(2, slots=1)
     rig.start()
     rig.until_up()
     stubborn = f"trap '' TERM; {RAN}; while :; do sleep 0.1; done # stubborn"
@@ -269,7 +269,7 @@ def test_an_agent_of_another_version_is_refused_with_one_line(make_rig):
 
 
 def test_an_agent_with_a_wrong_key_gets_no_answer(make_rig):
-    rig = make_rig(2)
+    rig = make_rig(2, life=QUICK)  # the line in its log comes after that time
     rig.start(CONTROLLER, "n1")
     for file in rig.paths.keys.glob("n2.*"):
         file.unlink()

@@ -16,7 +16,7 @@ from cosched.cluster.client import Client
 from cosched.config.domain import SecuritySettings
 from cosched.core.names import CONTROLLER
 from tests.domain.cutting import CUT, cut
-from tests.domain.rig import WITHIN_S
+from tests.domain.rig import QUICK, WITHIN_S
 from tests.domain.test_crashes import RAN, nothing_is_left, starts_of
 from tests.domain.user import User
 from tests.domain.wires import Wires
@@ -42,7 +42,7 @@ def wired(make_rig):
     if os.geteuid() != 0 or shutil.which("ip") is None:
         pytest.skip("needs root and iproute2, to make networks")
     with Wires(MEMBERS) as wires:
-        rig = make_rig(2, wires=wires, security=SecuritySettings(("n1", "n2")))
+        rig = make_rig(2, life=QUICK, wires=wires, security=SecuritySettings(("n1", "n2")))
         rig.start()
         rig.until_up()
         yield rig, wires
@@ -90,7 +90,7 @@ def test_link_that_is_cut_at_any_message_to_a_member(make_rig, pool, member, pee
     """Tests ask at n1, so only the link of n2 has a known number of answers."""
     cuts = [True]
     while all(cuts):
-        rigs = [make_rig(2) for _ in range(AT_ONCE)]
+        rigs = [make_rig(2, life=QUICK) for _ in range(AT_ONCE)]
         numbers = range(len(cuts), len(cuts) + AT_ONCE)
         work = pool.map(cut_at, rigs, [member] * AT_ONCE, [peer] * AT_ONCE, numbers)
         cuts += work

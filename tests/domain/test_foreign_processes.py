@@ -7,7 +7,6 @@ import pytest
 
 from cosched.config.queue import QueueSettings
 from cosched.core.units import NS_PER_S
-from tests.domain.rig import PATIENT
 from tests.tools.chains import build_chains
 
 #: Words for ``Rig.start``: a member that may not kill the processes of other users.
@@ -25,7 +24,7 @@ def start(make_rig):
 
     def make(wrapper=()):
         queue = QueueSettings(grace_ns=NS_PER_S, jobs_per_node=2)
-        rig = make_rig(1, queue=queue, life=PATIENT)  # chains take the CPUs
+        rig = make_rig(1, queue=queue)
         rig.start("controller")
         rig.start("n1", wrapper=wrapper)
         rig.until_up()

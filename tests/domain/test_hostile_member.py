@@ -34,7 +34,7 @@ from cosched.core.cluster.startup.questions import Command, Spawn
 from cosched.core.cluster.startup.seal import Tied, seal
 from cosched.core.names import CONTROLLER
 from tests.domain.played import object_of
-from tests.domain.rig import Rig
+from tests.domain.rig import QUICK, Rig
 
 NODES = ((0, 1),)
 
@@ -287,7 +287,7 @@ async def send_raw(rig, to, messages):
 @pytest.fixture(scope="module")
 def robbed(tmp_path_factory):
     """A domain of two nodes; the key of n1 is in the wrong hands."""
-    rig = Rig(tmp_path_factory.mktemp("robbed"), 2, forks=True)
+    rig = Rig(tmp_path_factory.mktemp("robbed"), 2, life=QUICK, forks=True)
     rig.start(CONTROLLER, "n2")
     rig.until_up("n2")
     yield rig

@@ -22,7 +22,7 @@ from cosched.core.names import CONTROLLER
 from cosched.node.sockets.client import request
 from cosched.rundir.lock import is_held
 from cosched.rundir.paths import NodePaths
-from tests.domain.rig import ENVIRON, WITHIN_S
+from tests.domain.rig import ENVIRON, QUICK, WITHIN_S
 from tests.domain.user import BIN
 from tests.tools.commands import run_command
 from tests.tools.waiting import pauses
@@ -375,7 +375,7 @@ def test_up_takes_the_daemons_of_a_private_domain_over_if_jobs_run(private):
 
 @pytest.mark.parametrize("lost", [(), ("n2",)], ids=["all agents", "one agent killed"])
 def test_down_ends_all_agents_of_a_domain_of_this_machine(make_rig, lost):
-    rig = make_rig(2)
+    rig = make_rig(2, life=QUICK)
     rig.start()
     rig.until_up()
     for name in (CONTROLLER, *lost):

@@ -10,7 +10,6 @@ import pytest
 
 from cosched.config.queue import ChangeSettings, QueueSettings
 from cosched.core.units import NS_PER_S
-from tests.domain.rig import PATIENT
 from tests.places import ROOT
 
 pytestmark = pytest.mark.mpi_job
@@ -85,7 +84,7 @@ class Shell:
 
 @pytest.fixture
 def shell(make_rig, bin_folder):
-    rig = make_rig(4, queue=QUEUE, life=PATIENT)  # ranks of Open MPI take the CPUs
+    rig = make_rig(4, queue=QUEUE)
     rig.start()
     rig.until_up()
     return Shell(rig, bin_folder)
@@ -220,7 +219,7 @@ def test_bad_input_is_one_line_and_the_job_goes_on(shell):
 def test_domain_of_fixed_sizes_refuses_in_one_line_and_the_job_goes_on(
     make_rig, bin_folder
 ):
-    rig = make_rig(2, life=PATIENT)
+    rig = make_rig(2)
     rig.start()
     rig.until_up()
     shell = Shell(rig, bin_folder)

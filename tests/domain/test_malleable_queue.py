@@ -13,7 +13,7 @@ from benchmarks.mpi import PROGRAMS
 from cosched import Client, Job
 from cosched.config.queue import ChangeSettings, QueueSettings
 from cosched.core.units import NS_PER_S
-from tests.domain.rig import PATIENT
+from tests.domain.rig import LESS_QUICK, PATIENT
 from tests.places import ROOT
 from tests.tools.malleable_agents import compiled, mpi_environment, run_without_agents
 from tests.tools.ports import free_ports
@@ -197,9 +197,7 @@ def test_killed_controller_goes_on_with_a_change(domain, killed_after):
 
 
 def test_killed_agent_ends_the_jobs_on_it_alone(make_rig, bin_folder):
-    domain = start_domain(
-        make_rig, bin_folder, replace(PATIENT, lost_after_ns=5 * NS_PER_S)
-    )
+    domain = start_domain(make_rig, bin_folder, LESS_QUICK)
     first, stop_first = domain.submit(minimum=1, ideal=2)
     second, _ = domain.submit(minimum=1, ideal=2)
     domain.until_nodes({first: 2, second: 2})

@@ -8,6 +8,7 @@ import signal
 from dataclasses import replace
 
 from cosched.core.names import CONTROLLER
+from tests.domain.rig import QUICK
 
 LINE = "the controller refused it: its node is not in [nodes] of the controller's"
 SCRIPT = "trap 'touch asked' TERM; while ! test -e end; do sleep 0.1; done # removed"
@@ -42,7 +43,7 @@ def test_removed_node_leaves_after_its_job(make_rig):
 
 
 def test_removed_node_that_comes_back_later_ends_its_tasks(make_rig):
-    rig = make_rig(2)
+    rig = make_rig(2, life=QUICK)
     number = running_without_its_second_node(rig, away=True)
     assert rig.wait(number)["state"] == "node lost"
     assert rig.strays("# removed")

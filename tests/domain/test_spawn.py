@@ -5,6 +5,7 @@ import subprocess
 
 import pytest
 
+from tests.domain.rig import QUICK
 from tests.domain.user import User
 from tests.places import ROOT
 from tests.run.conftest import INSTALLED
@@ -152,7 +153,7 @@ def test_a_job_whose_time_is_over_ends_its_children(user):
 
 @pytest.mark.parametrize("member", ["n1", "n2"])
 def test_an_agent_that_dies_ends_all_worlds(make_rig, member):
-    rig = make_rig(2)
+    rig = make_rig(2, life=QUICK)
     rig.start()
     rig.until_up()
     user = User(rig)

@@ -28,11 +28,9 @@ from cosched.cluster.messages import (
     UserRequest,
     Welcome,
 )
-from cosched.config.domain import LifeSettings
 from cosched.core.cluster.startup.jobobject import WorldObject, encode_object
 from cosched.core.cluster.startup.questions import Command, Spawn
 from cosched.core.names import CONTROLLER
-from cosched.core.units import NS_PER_S
 from tests.domain.played import Played
 
 pytestmark = [
@@ -50,8 +48,7 @@ ELSEWHERE = "from node n1 are refused: send them on the controller's machine"
 @pytest.fixture
 def rig(open_folder, make_rig):
     """A domain of n1, whose key is stolen, and n2; n1 is on another host."""
-    patient = LifeSettings(NS_PER_S // 10, 60 * NS_PER_S, 60 * NS_PER_S)
-    rig = make_rig(2, folder=open_folder, life=patient)
+    rig = make_rig(2, folder=open_folder)
     rig.work.chmod(0o777)
     elsewhere = rig.config.nodes["n1"].replace("127.0.0.1", "127.0.0.2")
     rig.config = replace(rig.config, nodes={**rig.config.nodes, "n1": elsewhere})

@@ -9,6 +9,7 @@ import pytest
 from cosched.config.queue import QueueSettings
 from cosched.core.cluster.startup.ends import end_limit_s
 from cosched.core.units import NS_PER_S
+from tests.domain.rig import QUICK
 from tests.tools.holding import hold
 
 GRACE_S = 1
@@ -20,10 +21,9 @@ WRITE = "echo $PPID > new; mv new steward"
 def start(make_rig):
     """Returns a function that starts a domain."""
 
-    def make(nodes):
-        rig = make_rig(
-            nodes, queue=QueueSettings(grace_ns=GRACE_S * NS_PER_S, jobs_per_node=2)
-        )
+    def make(nodes, **more):
+        queue = QueueSettings(grace_ns=GRACE_S * NS_PER_S, jobs_per_node=2)
+        rig = make_rig(nodes, queue=queue, **more)
         rig.start()
         rig.until_up()
         return rig
@@ -77,7 +77,7 @@ def test_a_steward_that_does_not_read_does_not_hold_up_the_end_of_its_agent(star
 
 
 def test_output_without_credit_ends_with_a_root_that_is_lost(start):
-    rig = start(2)
+    rig = start(2, life=QUICK)
     number, _ = paused_job(rig)
     rig.kill("n1")
     began = time.monotonic()

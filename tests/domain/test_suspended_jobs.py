@@ -12,6 +12,7 @@ from cosched import Client
 from cosched.config.queue import ChangeSettings, QueueSettings
 from cosched.core.units import NS_PER_S
 from cosched.linux import proc
+from tests.domain.rig import LESS_QUICK
 from tests.domain.test_malleable_queue import Domain
 
 QUEUE = QueueSettings(
@@ -71,7 +72,7 @@ class Nodes:
 
 @pytest.fixture
 def nodes(make_rig):
-    rig = make_rig(2, queue=QUEUE, slots=1)  # both jobs want the only one
+    rig = make_rig(2, queue=QUEUE, life=LESS_QUICK, slots=1)  # both jobs want the only one
     rig.start()
     rig.until_up()
     return Nodes(rig)
