@@ -248,7 +248,7 @@ class UserSocket:
         if gone.cancelled():
             return True
         gone.exception()
-        answer.result()  # nobody reads it, but an error of it must be seen
+        answer.result()  # the user has left, but an error must be seen
         return False
 
 

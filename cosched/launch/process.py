@@ -52,7 +52,7 @@ _EXIT_INTERRUPTED = 128 + signal.SIGINT
 #: The wait statuses of launchers that end because they were interrupted.
 _FAILED = (1 << 8, 255 << 8)
 #: The title of a process that keeps a connection of ssh.
-_SSH_MASTER = re.compile(r"ssh: .* \[mux\]")
+_SSH_MASTER = r"ssh: .* \[mux\]"
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -235,4 +235,4 @@ def _only_ssh_masters_left() -> bool:
 
 def _is_ssh_master(pid: int) -> bool:
     title, _, _ = (proc.read_of(pid, "cmdline") or "").partition("\0")
-    return _SSH_MASTER.fullmatch(title) is not None
+    return re.fullmatch(_SSH_MASTER, title) is not None

@@ -9,7 +9,7 @@ from cosched.cluster.engines.slurm.jobs import SlurmJob, number
 #: Why jobs wait that Slurm would start if it had nodes for them.
 _FOR_NODES = ("Resources", "Priority")
 #: In front of each device of a node: later versions write ``gres/gpu:2``.
-_GRES = re.compile(r"\bgres[:/]")
+_GRES = r"\bgres[:/]"
 #: The option for each way to share nodes, as squeue shows it.
 _SHARING = {
     "none": "--exclusive",
@@ -53,7 +53,7 @@ def options(job: SlurmJob) -> list[str]:
         "exclude": job.excluded_nodes,
         "reservation": job.resv_name,
         "licenses": job.licenses,
-        "gres": _GRES.sub("", job.tres_per_node or ""),
+        "gres": re.sub(_GRES, "", job.tres_per_node or ""),
     }
     shared = job.shared if isinstance(job.shared, list) else [job.shared]
     return [

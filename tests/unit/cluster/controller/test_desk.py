@@ -182,7 +182,7 @@ def test_lost_state_is_seen(tmp_path):
 
 @pytest.mark.parametrize("turns", range(8))
 def test_request_that_fails_as_its_user_leaves_is_seen(tmp_path, turns):
-    """turns: of the loop from the end of the connection to the failure."""
+    """turns: how many the loop makes between the end of the connection and the failure."""
     log, left = [], asyncio.Event()
 
     class Fails(Echo):
