@@ -31,7 +31,8 @@ import logging
 import os
 import signal
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from cosched.core.errors import CoschedError
 from cosched.core.node.groups import is_waiting_share
@@ -47,8 +48,7 @@ log = logging.getLogger(__name__)
 PULSE_NS = {"strict": 2_000_000, "proportional": 4_000_000}
 
 
-@dataclass(slots=True)
-class _Job:
+class _Job(Struct):
     cpus: frozenset[int]
     pidfds: dict[int, int] = field(default_factory=dict)
     cpu_ns: dict[int, int] = field(default_factory=dict)

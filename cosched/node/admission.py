@@ -13,8 +13,9 @@ import errno
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from cosched.core.node.admission import (
     Candidate,
@@ -42,8 +43,7 @@ LOOK_NS = 500 * NS_PER_MS
 REFUSAL_NS = 10 * NS_PER_S
 
 
-@dataclass(slots=True)
-class _Line:
+class _Line(Struct):
     """A waiting job and its tasks."""
 
     key: str

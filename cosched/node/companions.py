@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
 from math import isinf
 from typing import Any
+
+import msgspec
 
 from cosched.core.errors import CoschedError
 from cosched.core.node.job import JobState
@@ -184,7 +185,7 @@ class Companions:
             {
                 "key": record.job,
                 "began_wall_ns": record.began_wall_ns,
-                "sharing": asdict(record.sharing),
+                "sharing": msgspec.to_builtins(record.sharing),
             }
             for record in self._history.shared(since_wall_ns)
             if record.sharing is not None
@@ -196,11 +197,11 @@ class Companions:
         giving, spent = self._watch.giving, self._history.spent(job.key)
         return {
             "limited_by": list(job.limited_by),
-            "spent": spent and asdict(spent),
+            "spent": spent and msgspec.to_builtins(spent),
             "rested_s": self._watch.rested_ns(job.key) / NS_PER_S,
             "gave_way_s": self._watch.gave_way_ns(job.key) / NS_PER_S,
             "gives_way_to": giving.sake if giving and giving.job == job.key else None,
-            "beside": [asdict(each) for each in self.neighbours(job.key)],
+            "beside": [msgspec.to_builtins(each) for each in self.neighbours(job.key)],
         }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from cosched.core.config.kinds import OFF
 from cosched.core.config.schema import TRACE_BYTES, Limits
@@ -11,8 +11,7 @@ from cosched.node.memory_meter import MemoryTerms
 from cosched.node.records.bounded_file import FilePair
 
 
-@dataclass(frozen=True, slots=True)
-class DaemonOptions:
+class DaemonOptions(Struct, frozen=True):
     """The options of a scheduler daemon."""
 
     private: bool  #: the daemon serves one user's jobs and ends when there are none

@@ -8,8 +8,9 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any, NamedTuple
+
+import msgspec
 
 from cosched.core.node.admission import Need
 from cosched.core.node.job import JobState
@@ -82,7 +83,7 @@ def node_status(
             branch.value: count for branch, count in sorted(view.machine.counters.items())
         },
         **({"memory": view.gate.memory_status(needs)} if memory else {}),
-        "expectations": asdict(view.history.predictions),
+        "expectations": msgspec.to_builtins(view.history.predictions),
         "waiting": view.gate.waiting_status(),
         "jobs": [
             {
@@ -187,7 +188,7 @@ def _job_status(
         "began_after_s": job.began_after_s,
         "scheduled_s": state.age_ns(now_ns) / NS_PER_S,
         "cpu_s": None if cpu_ns is None else cpu_ns / NS_PER_S,
-        "filling": asdict(view.history.filling(job)),
+        "filling": msgspec.to_builtins(view.history.filling(job)),
         "sharing": view.companions.document(job) if job.limited_by else None,
         "switches": state.switches,
         "granted": account.granted,

@@ -9,7 +9,8 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from cosched.core.units import NS_PER_S
 from cosched.service.allowance import MALFORMED_TIMES, Allowance
@@ -22,8 +23,7 @@ Work = Callable[[], None]
 BURST_NS = NS_PER_S
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Lane:
+class Lane(Struct, frozen=True, eq=False):
     """One kind of work.
 
     The lanes of a user are served in turn, so that a long queue in one does not delay the
@@ -55,8 +55,7 @@ class _Line:
         return lane, work
 
 
-@dataclass(slots=True, eq=False)
-class _Watch:
+class _Watch(Struct, eq=False):
     """A descriptor that is read in its user's turn. queued: that turn is to come."""
 
     uid: int

@@ -12,8 +12,9 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from cosched.core.trace.codec import Header, decode, encode
 from cosched.node.sockets.client import request

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Generic, TypeVar
+
+from msgspec import Struct
 
 from cosched.core.config.mistakes import Invalid, Mistake, mistakes_under
 from cosched.core.config.suggestions import suggest
@@ -39,8 +40,7 @@ T = TypeVar("T")
 E = TypeVar("E", bound=Enum)
 
 
-@dataclass(frozen=True, slots=True)
-class Kind(Generic[T]):
+class Kind(Struct, Generic[T], frozen=True):
     """One kind of value."""
 
     form: str  #: describes it to users

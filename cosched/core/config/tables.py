@@ -15,8 +15,10 @@ which yields mistakes in values that are each right.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from typing import Any, Generic, TypeVar
+
+from msgspec import Struct, structs
 
 from cosched.core.config.kinds import Kind, shown
 from cosched.core.config.mistakes import Invalid, Mistake, joined, mistakes_under
@@ -33,8 +35,7 @@ T = TypeVar("T")
 D = TypeVar("D")
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
+class Key(Struct, frozen=True):
     """One key of a table."""
 
     name: str  #: its name in the file
@@ -59,8 +60,7 @@ class Key:
         return None if value is None else self.kind.write(value)
 
 
-@dataclass(frozen=True, slots=True)
-class _Below:
+class _Below(Struct, frozen=True):
     """A dataclass below another. optional: None stands for its absence. inline: its keys
     stand in the table above."""
 
@@ -140,7 +140,7 @@ def _entries(schema: type) -> tuple[Key | _Below, ...]:
                 plain = plain.removesuffix(unit)
             is_inline = isinstance(declared, _Below) and declared.inline
             name = "" if is_inline else declared.name or plain
-            found.append(replace(declared, attribute=each.name, name=name))
+            found.append(structs.replace(declared, attribute=each.name, name=name))
     return tuple(found)
 
 
@@ -149,7 +149,7 @@ def keys_of(schema: type, path: str = "") -> tuple[Key, ...]:
     found: list[Key] = []
     for entry in _entries(schema):
         if isinstance(entry, Key):
-            found.append(replace(entry, table=path))
+            found.append(structs.replace(entry, table=path))
         else:
             found += keys_of(entry.schema, joined(path, entry.name))
     return tuple(found)
@@ -287,8 +287,7 @@ def write(value: Any) -> dict[str, Any]:
 # --- reloading ------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Change(Generic[T]):
+class Change(Struct, Generic[T], frozen=True):
     """The change to a new file."""
 
     config: T  #: the settings in use from now on

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from msgspec import Struct, field, structs
 
 from cosched.core.node.knowledge import UNKNOWN, Expectation
 from cosched.core.node.messages import Cause, Job, Mode, Task
@@ -14,8 +14,7 @@ from cosched.core.units import NS_PER_S
 LAUNCH_NS = 10 * NS_PER_S
 
 
-@dataclass(slots=True)
-class JobState:
+class JobState(Struct):
     """One MPI job on this node."""
 
     key: Job  #: its identity on this node
@@ -46,7 +45,7 @@ class JobState:
 
     def copy(self) -> JobState:
         """Returns a copy that later events do not change."""
-        return replace(self, tasks=dict(self.tasks), launchers=dict(self.launchers))
+        return structs.replace(self, tasks=dict(self.tasks), launchers=dict(self.launchers))
 
     @property
     def members(self) -> dict[Task, frozenset[int]]:

@@ -8,13 +8,13 @@ loan lies above an earlier one. A change by an operator counts when the loans ab
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from cosched.core.node.settings import Settings
 
 
-@dataclass(frozen=True, slots=True)
-class Loan:
+class Loan(Struct, frozen=True):
     """One change of settings that a process holds."""
 
     number: int  #: counts the loans; a later one has a larger number

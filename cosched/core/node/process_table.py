@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from cosched.core.node.groups import (
     IDLE_SHARES,
@@ -33,8 +34,7 @@ class Share(NamedTuple):
     cpus: frozenset[int]  #: the CPUs' numbers
 
 
-@dataclass(frozen=True, slots=True)
-class NodeSnapshot:
+class NodeSnapshot(Struct, frozen=True):
     """The whole state of a node's machine as plain values.
 
     A machine that is restored from it decides like the machine that it was taken from. A

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 
 class Reason(str, Enum):
@@ -16,8 +17,7 @@ class Reason(str, Enum):
     UNKNOWN = "unknown"  #: by its age, because its length is unknown
 
 
-@dataclass(frozen=True, slots=True)
-class Prospect:
+class Prospect(Struct, frozen=True):
     """One job in the order."""
 
     place: int  #: 0: the first job of its group

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
+from msgspec import Struct
+
 from cosched.core.config.kinds import AUTO, SWITCH, Kind, member_of, stripped, timed
 from cosched.core.decoding import is_whole, parse_integer
 from cosched.core.errors import CoschedError
@@ -35,8 +37,7 @@ GMET_MOST_NS = 500 * NS_PER_MS
 GMET_LARGEST_PART = 4
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Span:
+class Span(Struct, frozen=True, order=True):
     """A slice or a GMET as it is set."""
 
     ns: int  #: its length, or the least length if ``auto``

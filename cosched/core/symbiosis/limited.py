@@ -16,9 +16,10 @@ beside one that memory limits it is slower than beside others.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from cosched.core.symbiosis.resources import Limits, Resource
 from cosched.core.units import NS_PER_S
@@ -31,8 +32,7 @@ SLOWED = 1.05
 LEAST_S = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class Spending:
+class Spending(Struct, frozen=True):
     """How the tasks of a job spent their time on a node, in seconds, summed over them."""
 
     time_s: float  #: how long they were scheduled
@@ -132,8 +132,7 @@ class Verdict(str, Enum):
     OPEN = "open"  # what was seen fits the label, and another one as well
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Struct, frozen=True):
     """What limited a job."""
 
     limits: Limits  #: one of these resources; empty: none of them did

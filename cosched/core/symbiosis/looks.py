@@ -21,8 +21,9 @@ them again (``speeds``). A slice in which a job does too little work is doubled 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from cosched.core.node.messages import Job
 from cosched.core.units import NS_PER_MS
@@ -55,8 +56,7 @@ class Look(NamedTuple):
         return first_ns, first_ns + step_ns, first_ns + 2 * step_ns, first_ns + 3 * step_ns
 
 
-@dataclass(slots=True)
-class Rests:
+class Rests(Struct):
     """How long a job has rested, and since when it has neighbours."""
 
     beside_ns: int = 0  #: how long it has been beside others, until ``since_ns``

@@ -20,12 +20,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from enum import Enum
 from itertools import pairwise, starmap
 from math import comb, inf
 from statistics import fmean, median
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from cosched.core.node.messages import Job
 from cosched.core.units import NS_PER_S
@@ -107,8 +108,7 @@ class Sample(NamedTuple):
     work: Work  #: the work until then
 
 
-@dataclass(frozen=True, slots=True)
-class Trial:
+class Trial(Struct, frozen=True):
     """A look at a job alone, and at the same job beside its neighbours around it."""
 
     beside: Beside  #: the neighbours, which rested in the middle
@@ -196,8 +196,7 @@ def bounds(values: list[float]) -> tuple[float, float]:
     return ordered[place - 1], ordered[count - place]
 
 
-@dataclass(slots=True)
-class _Trials:
+class _Trials(Struct):
     """The trials beside the same neighbours, all by one measure."""
 
     measure: Measure

@@ -14,8 +14,9 @@ jobs are looked at again, because a program may have come to another phase.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
+
+from msgspec import Struct, field
 
 from cosched.core.node.messages import Job
 from cosched.core.symbiosis.harm import GiveWay, Party, give_way
@@ -55,8 +56,7 @@ class Step(NamedTuple):
     next_ns: int | None  #: by the monotonic clock; None: when the jobs change
 
 
-@dataclass(frozen=True, slots=True)
-class WatchSettings:
+class WatchSettings(Struct, frozen=True):
     """How jobs that share a node are watched."""
 
     #: A job rests at most this part of its time, so that the others are seen alone; 0: no
@@ -67,8 +67,7 @@ class WatchSettings:
     limit: float = 1.10
 
 
-@dataclass(slots=True)
-class _Trying:
+class _Trying(Struct):
     """A look under way."""
 
     look: Look
@@ -76,8 +75,7 @@ class _Trying:
     rests_since_ns: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Giving:
+class _Giving(Struct, frozen=True):
     """A job that gives way."""
 
     order: GiveWay

@@ -16,7 +16,6 @@ raise ``VERSION``.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import msgspec
@@ -32,8 +31,7 @@ _EVENTS = {kind.__name__: kind for kind in Event.__subclasses__()}
 _COMMANDS = {kind.__name__: kind for kind in Command.__subclasses__()}
 
 
-@dataclass(frozen=True, slots=True)
-class TaskNote:
+class TaskNote(msgspec.Struct, frozen=True):
     """Describes a task and its job."""
 
     job: Job  #: the key of its job
@@ -45,8 +43,7 @@ class TaskNote:
     carrier: str  #: how its job's status travels, as in the status
 
 
-@dataclass(frozen=True, slots=True)
-class Header:
+class Header(msgspec.Struct, frozen=True):
     """The beginning of a segment."""
 
     cosched_trace: int  #: the version of the format

@@ -14,8 +14,9 @@ until now for those after it. All times are sums over tasks.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from typing import NamedTuple
+
+from msgspec import Struct, field, structs
 
 from cosched.core.node.job import JobState
 from cosched.core.node.messages import Job, SetShares
@@ -32,8 +33,7 @@ REST_TIMES = 4
 PARTS_MOST = 16
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Struct, frozen=True):
     """How one job filled the waits of another one."""
 
     job: Job  #: the key of the other job
@@ -41,8 +41,7 @@ class Part:
     waits_s: float  #: how long the tasks of the job that waited did so in all, in seconds
 
 
-@dataclass(frozen=True, slots=True)
-class Filling:
+class Filling(Struct, frozen=True):
     """How the waits of a job were filled, and which waits it filled."""
 
     #: How long its tasks waited while it was scheduled, in seconds: in calls that wait, or
@@ -62,7 +61,7 @@ def merged(fillings: Iterable[Filling]) -> Filling:
     return Filling(
         waits_s,
         sum(each.filled_s for each in every),
-        tuple(replace(part, waits_s=waits_s) for part in fillers),
+        tuple(structs.replace(part, waits_s=waits_s) for part in fillers),
         sum(each.fills_s for each in every),
         _sums(part for each in every for part in each.fills),
     )
@@ -81,16 +80,14 @@ def _ordered(parts: Iterable[Part]) -> tuple[Part, ...]:
     return tuple(sorted(parts, key=lambda part: (-part.filled_s, part.job)))
 
 
-@dataclass(slots=True)
-class _Fill:
+class _Fill(Struct):
     """The waits of one other job that a job filled."""
 
     filled_ns: float = 0.0
     waits_ns: float | None = None  #: all waits of the other job, after its end
 
 
-@dataclass(slots=True)
-class _Account:
+class _Account(Struct):
     """The figures of one job."""
 
     counted_ns: int  #: the age up to which its turns are counted

@@ -6,8 +6,6 @@ misunderstand a change, raise ``VERSION``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import msgspec
 
 from cosched.core.decoding import JsonDecoder, Malformed
@@ -23,8 +21,7 @@ VERSION = 1
 LINE_MOST = 1 << 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobRecord:
+class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     """One job on one node, from its first task's registration to its last task's end."""
 
     cosched_history: int = VERSION  #: the version of the format
@@ -60,7 +57,7 @@ class JobRecord:
     switches: int  #: how often it was scheduled
     granted: int  #: the number of its requests that were granted
     #: The number of its refused requests, by reason.
-    refused: dict[Refusal, int] = field(default_factory=dict)
+    refused: dict[Refusal, int] = msgspec.field(default_factory=dict)
     #: The number of tasks that called MPI_Init and ended without MPI_Finalize; None: the
     #: record is of an earlier version.
     unfinished: int | None = None

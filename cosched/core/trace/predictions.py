@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from cosched.core.trace.job_record import JobRecord
 
@@ -10,8 +10,7 @@ from cosched.core.trace.job_record import JobRecord
 MET_PART = 0.25
 
 
-@dataclass(slots=True)
-class Predictions:
+class Predictions(Struct):
     """The sums over jobs that ended with complete records.
 
     known, unknown: jobs with and without an expectation. met: see ``MET_PART``. error_s:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from math import inf
+
+from msgspec import Struct
 
 from cosched.core.node.messages import Job
 from cosched.core.symbiosis.limited import Found, Spending, find_limits, summed
@@ -12,8 +13,7 @@ from cosched.core.symbiosis.resources import Limits, Resource
 from cosched.core.symbiosis.speeds import LEAST_TRIALS, Measure
 
 
-@dataclass(frozen=True, slots=True)
-class Neighbour:
+class Neighbour(Struct, frozen=True):
     """The speed of a job beside others, from all trials."""
 
     jobs: tuple[Job, ...]  #: the keys of the others, in ascending order
@@ -29,8 +29,7 @@ class Neighbour:
     at_least: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Sharing:
+class Sharing(Struct, frozen=True):
     """What was seen of a job that shares its nodes."""
 
     limited_by: tuple[str, ...]  #: what limits the job, as its user named it

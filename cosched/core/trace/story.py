@@ -7,7 +7,8 @@ the reason.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from cosched.core.node.messages import (
     Command,
@@ -23,8 +24,7 @@ from cosched.core.node.prospect import Prospect
 from cosched.core.trace.tracker import TaskTracker
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
+class Note(Struct, frozen=True):
     """Something that happened to a job."""
 
     now_ns: int  #: the time by the monotonic clock

@@ -28,8 +28,9 @@ import contextlib
 import errno
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from cosched.core.errors import CoschedError
 from cosched.core.node.groups import is_waiting_share
@@ -64,8 +65,7 @@ from cosched.linux.classes import (
 )
 
 
-@dataclass(slots=True)
-class _Group:
+class _Group(Struct):
     """A class that this object made or took over."""
 
     cpus: frozenset[int]

@@ -21,8 +21,9 @@ import logging
 import signal
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from cosched.core.config.words import Move
 from cosched.core.errors import CoschedError
@@ -49,8 +50,7 @@ log = logging.getLogger(__name__)
 ROOT_UIDS = (0, 0)
 
 
-@dataclass(slots=True)
-class _Task:
+class _Task(Struct):
     """A task and its way. way: None if it could be steered in no way.
 
     group: its group. within: the class group, if it is steered in place."""
@@ -72,8 +72,7 @@ class _Task:
         return f"{self.not_in_place}; not moved: {self.not_moved}"
 
 
-@dataclass(slots=True)
-class _Job:
+class _Job(Struct):
     cpus: frozenset[int]
     cpu_ns: dict[int, int] = field(default_factory=dict)
     """The last CPU time of each task that is or was steered in place."""

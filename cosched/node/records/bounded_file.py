@@ -11,12 +11,12 @@ import errno
 import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class FilePair:
+
+class FilePair(Struct, frozen=True):
     """The directory and name of the two files, and the most bytes of both together.
 
     The last write before a change of files may exceed the limit.

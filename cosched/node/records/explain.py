@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any
+
+import msgspec
 
 from cosched.core.errors import CoschedError
 from cosched.node.records.recorder import Recorder
@@ -33,7 +34,7 @@ def explain(recorder: Recorder, request: Mapping[str, Any], uid: int) -> Mapping
     return {
         "job": job,
         "reaches_back_to_wall_ns": reach_ns,
-        "notes": [asdict(note) for note in notes],
+        "notes": [msgspec.to_builtins(note) for note in notes],
         "ranks": {str(task): rank for task, rank in recent.ranks_of(asked).items()},
     }
 

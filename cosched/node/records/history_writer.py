@@ -7,9 +7,10 @@ import os
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field, to_builtins
 
 from cosched.core.errors import CoschedError
 from cosched.core.node.knowledge import Ended
@@ -66,8 +67,7 @@ def history_files(
     return FilePair(paths.directory, "history", HISTORY_BYTES)
 
 
-@dataclass(slots=True)
-class _Tally:
+class _Tally(Struct):
     """The sums of the counters of a job's tasks that left."""
 
     ranks: set[int] = field(default_factory=set)
@@ -295,7 +295,7 @@ class HistoryWriter:
             if record.ended_wall_ns < since_wall_ns or left <= 0:
                 break
             left -= len(line)
-            records.append(asdict(record))
+            records.append(to_builtins(record))
         return {"records": records[::-1], "complete": left > 0}
 
     def shared(self, since_wall_ns: int) -> list[JobRecord]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import zlib
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import msgspec
 
@@ -28,8 +27,7 @@ _LEVEL = 1
 _STEP, _END, _LEFT = b" ", b"!", b"t"
 
 
-@dataclass(frozen=True, slots=True)
-class _Block:
+class _Block(msgspec.Struct, frozen=True):
     """Some lines, compressed."""
 
     data: bytes  #: the lines

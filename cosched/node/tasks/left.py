@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from cosched.core.errors import CoschedError
 from cosched.linux import proc
@@ -15,8 +16,7 @@ from cosched.shm.objects import SHM
 from cosched.shm.region import JobRegion
 
 
-@dataclass(slots=True)
-class LeftJob:
+class LeftJob(Struct):
     """A job without a scheduler daemon."""
 
     key: str  #: the job's name on the node, ``UID.NAME``

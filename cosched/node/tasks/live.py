@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from cosched.core.node.knowledge import UNKNOWN, Expectation
 from cosched.linux import proc
@@ -20,8 +21,7 @@ class Claim(NamedTuple):
     phase: Phase  #: the part of the process in the job
 
 
-@dataclass(slots=True)
-class LiveTask:
+class LiveTask(Struct):
     """A registered process."""
 
     pid: int  #: the process, in the daemon's pid namespace
@@ -40,8 +40,7 @@ class LiveTask:
         return self.phase.starts_tasks
 
 
-@dataclass(slots=True)
-class LiveJob:
+class LiveJob(Struct):
     """A job of this node, with its region and its tasks.
 
     Memory and expectation are kept here, because the user can write into the region. The

@@ -7,8 +7,9 @@ counts. Tasks of other jobs are not read.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from cosched.core.node.machine import NodeScheduler
 from cosched.core.symbiosis.limited import TaskReading, spent_between
@@ -20,8 +21,7 @@ from cosched.node.tasks.live import LiveJob, LiveTask
 from cosched.node.tasks.live_jobs import JobTable
 
 
-@dataclass(slots=True)
-class _Readings:
+class _Readings(Struct):
     """The readings of one job: of each task, by pid, the first one and the last one."""
 
     tasks: dict[int, tuple[TaskReading, TaskReading]] = field(default_factory=dict)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from cosched.core.node.messages import Cause, Mode, Refusal
 from cosched.core.trace.story import ENDED, Note

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from datetime import datetime
 from typing import Any
+
+import msgspec
 
 from cosched.core.counting import counted
 from cosched.core.node.messages import Cause
@@ -97,7 +98,7 @@ def document(story: Story) -> dict[str, Any]:
         "live": story.live,
         "reaches_back_to_s": story.reaches_back_to_wall_ns / NS_PER_S,
         "notes": [
-            {**asdict(change.note), "times": change.times, "text": change.text}
+            {**msgspec.to_builtins(change.note), "times": change.times, "text": change.text}
             for change in story.changes
         ],
     }

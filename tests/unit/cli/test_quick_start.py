@@ -18,6 +18,7 @@ from cosched.cluster.paths import DomainPaths
 from cosched.cluster.store import JobStore
 from cosched.launch.shim import plan_build
 from cosched.rundir.paths import NodePaths
+from tests.places import ROOT
 from tests.unit.launch import launch_fakes as fakes
 
 #: Packages of others, and parts of Python, that such a command never needs.
@@ -46,6 +47,26 @@ SLOW = HEAVY | {
     *("cosched.core.config.schema", "cosched.core.node", "cosched.core.bounds"),
     *("cosched.node.lifetime", "cosched.linux.processes.background"),
 }
+#: Packages that the daemons of a node do not need until they are ready.
+NOT_FOR_DAEMONS = {
+    *("_hashlib", "asyncio", "bz2", "click", "concurrent", "ctypes", "hmac", "lzma"),
+    *("numpy", "psutil", "rich", "secrets", "shutil", "sqlite3", "tempfile", "zmq"),
+}
+#: The dataclasses that they define: the tables of a file, and classes with other fields
+#: than a Struct can have.
+DATACLASSES = {
+    *("Config", "Limits", "MetricsConfig", "NodeConfig", "RunConfig", "Sections"),
+    *("Account", "LeastShare", "Settings"),
+}
+#: Imports a daemon; prints its modules, and the names of all dataclasses in them.
+DAEMON_SCRIPT = """
+import sys
+import {module}
+print(*sys.modules)
+classes = {{value for name, module in list(sys.modules.items()) if "cosched" in name
+           for value in vars(module).values() if isinstance(value, type)}}
+print(*(each.__name__ for each in classes if "__dataclass_fields__" in vars(each)))
+"""
 #: All modules of ours that ``cosched-run --version`` imports.
 FOR_VERSION = {
     *("cosched", "cosched.version", "cosched.cli", "cosched.cli.entry"),
@@ -186,6 +207,16 @@ def test_module_is_light(module):
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
     found = heavy(done.stdout.decode().split())
     assert found <= {"cosched.observe", "cosched.observe.table_columns"}
+
+
+@pytest.mark.parametrize("module", ["daemons.scheduler", "daemons.timer"])
+def test_daemons_are_ready_soon(module):
+    words = [sys.executable, "-c", DAEMON_SCRIPT.format(module=module)]
+    done = subprocess.run(words, capture_output=True, text=True, cwd=ROOT, check=True)
+    modules, classes = (set(line.split()) for line in done.stdout.splitlines())
+    assert "cosched.node.tasks.live" in modules
+    assert heavy(modules, NOT_FOR_DAEMONS) == set()
+    assert classes <= DATACLASSES
 
 
 def test_version_imports_next_to_nothing(home):

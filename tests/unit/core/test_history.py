@@ -8,7 +8,6 @@ import json
 import os
 import re
 from collections import Counter
-from dataclasses import replace
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
@@ -18,6 +17,7 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from cosched.cli.jobs.history import History
 from cosched.core.errors import CoschedError

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from statistics import fmean
 
 import pytest
 from hypothesis import given
 from hypothesis import settings as given_settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from benchmarks.sim.one_node import OneNode, StreamJob
 from cosched.core.node.knowledge import UNKNOWN, Expectation

@@ -6,7 +6,7 @@ had its guaranteed minimum execution time (GMET).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from cosched.core.node.groups import Group
 from cosched.core.node.job import JobState
@@ -21,8 +21,7 @@ from cosched.core.node.messages import (
 from cosched.core.node.process_table import ProcessTable
 
 
-@dataclass(frozen=True, slots=True)
-class Objection:
+class Objection(Struct, frozen=True):
     """Why a switch is refused."""
 
     reason: Refusal  #: the kind of the reason

@@ -4,8 +4,8 @@ import asyncio
 import json
 import os
 import time
-from dataclasses import asdict
 
+import msgspec
 import pytest
 
 from cosched.cluster.agent import sharing_reports
@@ -52,7 +52,7 @@ def neighbour(*keys, trials=LEAST_TRIALS, slowdown=1.25, at_least=1.1):
 def shown(key, *beside, began_ns=None):
     sharing = Sharing(("cpu",), SPENT, beside=tuple(beside))
     began_ns = time.time_ns() if began_ns is None else began_ns
-    return {"key": key, "began_wall_ns": began_ns, "sharing": asdict(sharing)}
+    return {"key": key, "began_wall_ns": began_ns, "sharing": msgspec.to_builtins(sharing)}
 
 
 class Daemon:
