@@ -172,6 +172,39 @@ def test_queue_imports_nothing_heavy(home, domain):
     assert heavy(found, HEAVY | DEFINITIONS | SENDING) == set()
 
 
+#: Runs a command as its script in bin does. Prints on stderr how often Python has looked
+#: for garbage since.
+GARBAGE_SCRIPT = """
+import gc, sys
+from cosched.start.isolated import run
+gc.collect()
+before = [each["collections"] for each in gc.get_stats()]
+try:
+    run("{module}")
+finally:
+    after = [each["collections"] for each in gc.get_stats()]
+    print([now - then for now, then in zip(after, before)], file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize("words", ["queue", "submit -n 2 --no-shim app"])
+def test_no_command_looks_for_garbage(home, domain, words):
+    folder, environ = home
+    command, *rest = words.split()
+    done = subprocess.run(
+        [
+            *(sys.executable, "-c", GARBAGE_SCRIPT.format(module="cosched.cli.main")),
+            *(command, "--run-dir", domain, *rest[:-1]),
+            *(str(folder / name) for name in rest[-1:]),
+        ],
+        capture_output=True,
+        text=True,
+        env={**environ, "PYTHONNOUSERSITE": "1"},
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "[0, 0, 0]\n")
+
+
 def test_queue_beside_a_resting_domain_imports_nothing_heavy(home):
     folder, environ = home
     paths = DomainPaths(folder / "run")
