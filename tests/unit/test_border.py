@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from tests.places import ROOT
+from tests.tools.sources import nodes_of, python_files, words_of
 
 #: Where each kind of decoder may stand.
 HOMES = {
@@ -88,13 +90,17 @@ FOLDERS = ("cosched", "daemons", "mpi_shim", "benchmarks", "scripts")
 _MSGSPEC = ("convert", "decode", "Decoder")
 _JSON = ("load", "loads", "JSONDecoder")
 _UNPACK = ("unpack", "unpack_from", "iter_unpack")
+#: Calls of other names are no decoders.
+_NAMES = {*_MSGSPEC, *_JSON, *_UNPACK, "connect", "str", "int", "float"}
 #: Calls of these return numbers.
 _OF_NUMBERS = {"any", "all", "len", "max", "min", "round", "sum", "mean", "time", "number"}
 
 
 def kind_of(call: ast.Call) -> str | None:
     """Returns which kind of decoder a call is; None if it is none."""
-    name = ast.unparse(call.func)
+    if getattr(call.func, "attr", getattr(call.func, "id", None)) not in _NAMES:
+        return None
+    name = words_of(call.func)
     module, _, last = name.rpartition(".")
     if module in ("msgspec", "msgspec.json", "msgspec.msgpack", "msgpack"):
         return "msgspec" if last in _MSGSPEC else None
@@ -132,22 +138,23 @@ def is_number(node: ast.expr) -> bool:
     if isinstance(node, ast.Constant):
         return node.value in ("inf", "nan") or not isinstance(node.value, str)
     if isinstance(node, ast.Call):
-        return ast.unparse(node.func).rpartition(".")[2] in _OF_NUMBERS
-    return isinstance(node, ast.Attribute) and ast.unparse(node).startswith("lib.")
+        return words_of(node.func).rpartition(".")[2] in _OF_NUMBERS
+    return isinstance(node, ast.Attribute) and words_of(node).startswith("lib.")
 
 
-def found_in(tree: ast.AST) -> Iterator[tuple[str, int]]:
+def found_in(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, int]]:
     """Yields the kind and the line of each decoder."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Call) and (kind := kind_of(node)) is not None:
             yield kind, node.lineno
-        if isinstance(node, ast.Name | ast.Attribute) and ast.unparse(node) in (
-            "json.loads",
-            "json.load",
+        if (
+            isinstance(node, ast.Attribute)
+            and node.attr in ("load", "loads")
+            and words_of(node.value) == "json"
         ):
             yield "json", node.lineno
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "map":
-            first = ast.unparse(node.args[0]) if node.args else ""
+        if isinstance(node, ast.Call) and getattr(node.func, "id", None) == "map":
+            first = words_of(node.args[0]) if node.args else ""
             if first in ("int", "float"):
                 yield "number", node.lineno
         if isinstance(node, ast.ImportFrom) and node.module == "json":
@@ -166,11 +173,13 @@ def found_in(tree: ast.AST) -> Iterator[tuple[str, int]]:
                 yield "sqlite" if module == "sqlite3" else "foreign", node.lineno
 
 
-def all_found() -> Iterator[tuple[str, str, int]]:
-    for folder in FOLDERS:
-        for path in sorted((ROOT / folder).rglob("*.py")):
-            for kind, line in found_in(ast.parse(path.read_text())):
-                yield str(path.relative_to(ROOT)), kind, line
+@cache
+def all_found() -> list[tuple[str, str, int]]:
+    return [
+        (str(path.relative_to(ROOT)), kind, line)
+        for path in python_files(*FOLDERS)
+        for kind, line in found_in(nodes_of(path))
+    ]
 
 
 def excused(path: str, kind: str) -> list[tuple[str, str]]:
@@ -191,8 +200,7 @@ def test_all_input_is_decoded_at_one_place() -> None:
 def test_addresses_are_split_at_one_place() -> None:
     places = {
         str(path.relative_to(ROOT))
-        for folder in ("cosched", "daemons", "mpi_shim")
-        for path in (ROOT / folder).rglob("*.py")
+        for path in python_files("cosched", "daemons", "mpi_shim")
         if re.search(r"""\br(partition|split)\(["']:""", path.read_text())
     }
     assert places == {"cosched/core/decoding.py"}, "use parse_address or host_of"
@@ -229,7 +237,12 @@ def test_each_reason_is_needed() -> None:
     ],
 )
 def test_decoder_is_found(text: str, kind: str) -> None:
-    assert kind in {found for found, _ in found_in(ast.parse(text))}
+    assert kind in {found for found, _ in found_in(ast.walk(ast.parse(text)))}
+
+
+@pytest.mark.parametrize("text", ["a", "a.b.c", "a().b", "a[0].b.c", "'a'.join", "-a"])
+def test_words_of_an_expression_are_those_of_python(text: str) -> None:
+    assert words_of(ast.parse(text, mode="eval").body) == text
 
 
 @pytest.mark.parametrize(
@@ -245,4 +258,4 @@ def test_decoder_is_found(text: str, kind: str) -> None:
     ],
 )
 def test_other_calls_are_none(text: str) -> None:
-    assert list(found_in(ast.parse(text))) == []
+    assert list(found_in(ast.walk(ast.parse(text)))) == []

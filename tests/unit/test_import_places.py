@@ -12,6 +12,7 @@ from functools import cache
 import pytest
 
 from tests.places import ROOT
+from tests.tools.sources import nodes_of, python_files
 
 ROOMS = ("cosched", "mpi_shim", "daemons", "benchmarks", "scripts")
 #: Reasons. START_UP: tests/unit/cli/test_quick_start.py or docs/dev/architecture.md has the
@@ -146,7 +147,7 @@ EVERY_BENCHMARK = {"matplotlib"}
 
 
 def imports_in_functions(path):
-    for function in ast.walk(ast.parse(path.read_text())):
+    for function in nodes_of(path):
         if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
             continue
         for node in ast.walk(function):
@@ -164,8 +165,7 @@ def is_below(module, roots):
 def found():
     return {
         str(path.relative_to(ROOT)): sorted(set(imports_in_functions(path)))
-        for room in ROOMS
-        for path in sorted((ROOT / room).rglob("*.py"))
+        for path in python_files(*ROOMS)
     }
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from setuptools import find_packages
 
 from tests.places import ROOT
+from tests.tools.sources import nodes_of, python_files, tree_of
 
 #: A room imports only rooms of a lower rank.
 RANK = {
@@ -76,9 +77,8 @@ class Source:
     def __init__(self, path: Path, module: str) -> None:
         self.path = path
         self.module = module
-        self.tree = ast.parse(path.read_text())
         self.imports: set[str] = set()
-        for node in ast.walk(self.tree):
+        for node in nodes_of(path):
             if isinstance(node, ast.Import):
                 self.imports |= {alias.name for alias in node.names}
             elif isinstance(node, ast.ImportFrom):
@@ -92,7 +92,7 @@ class Source:
 
 def sources(folder: str, package: str) -> list[Source]:
     found = []
-    for path in sorted((ROOT / folder).rglob("*.py")):
+    for path in python_files(folder):
         parts = path.relative_to(ROOT / folder).with_suffix("").parts
         module = ".".join([package, *(p for p in parts if p != "__init__")])
         found.append(Source(path, module))
@@ -174,12 +174,10 @@ def test_environment_is_read_only_where_programs_begin():
     for source in ours():
         if source.room in READS_ENVIRONMENT or source.module == DROPS_VARIABLES:
             continue
-        tree = source.tree
-        mains = [
-            f for f in tree.body if isinstance(f, ast.FunctionDef) and f.name == "main"
-        ]
+        top = tree_of(source.path).body
+        mains = [f for f in top if isinstance(f, ast.FunctionDef) and f.name == "main"]
         allowed = {id(node) for function in mains for node in ast.walk(function)}
-        for node in ast.walk(tree):
+        for node in nodes_of(source.path):
             if isinstance(node, ast.Attribute) and node.attr in ("environ", "getenv"):
                 of_os = isinstance(node.value, ast.Name) and node.value.id == "os"
                 assert not of_os or id(node) in allowed, f"{source.path}:{node.lineno}"
@@ -199,8 +197,7 @@ def test_core_is_pure():
 def test_modules_that_python_3_10_lacks_have_a_substitute():
     """pyproject.toml supports Python 3.10, which has no tomllib."""
     folders = ("cosched", "mpi_shim", "daemons", "benchmarks", "scripts", "tests")
-    paths = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
-    for path in paths:
+    for path in python_files(*folders):
         text = path.read_text()
         imported = re.search(r"^ *import tomllib$", text, re.MULTILINE)
         assert not imported or "import tomli as tomllib" in text, path

@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from tests.places import ROOT
+from tests.tools.sources import nodes_of, python_files
 
 ROOMS = ("cosched", "mpi_shim", "daemons", "benchmarks", "scripts")
-PATHS = [path for room in ROOMS for path in sorted((ROOT / room).rglob("*.py"))]
+PATHS = python_files(*ROOMS)
 GLOSSARY = (ROOT / "docs/glossary.md").read_text()
 WORDS = set(re.findall(r"[a-z]+", " ".join(re.findall(r"^\| ([^|]+) \|", GLOSSARY, re.M))))
 
@@ -66,7 +67,7 @@ def classes() -> list[tuple[str, str]]:
     return [
         (str(path.relative_to(ROOT)), node.name)
         for path in PATHS
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in nodes_of(path)
         if isinstance(node, ast.ClassDef)
     ]
 
@@ -108,7 +109,7 @@ def shared_names() -> dict[str, set[str]]:
         seen = defaultdict(set)
         if own.split(".")[0] != "daemons" and not own.startswith("cosched.cli."):
             seen[path.stem].add(own)
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in nodes_of(path):
             if isinstance(node, ast.ImportFrom):
                 named = (node.module, *(f"{node.module}.{a.name}" for a in node.names))
                 for module in known.keys() & named:

@@ -155,14 +155,28 @@ def test_default_outside_the_grid_is_tried():
 responses = st.floats(1, 100)
 
 
+SMALL = Grid(("proportional",), SLICES[1:], GMETS[::2], DEFAULT)
+
+
 @given(st.data(), st.integers(1, 4))
 @settings(max_examples=60, deadline=None)
 def test_forecast_of_all_runs_never_grows(data, repeats):
+    check_forecasts(data, SMALL, repeats)
+
+
+@given(st.data(), st.integers(1, 4))
+@settings(max_examples=8, deadline=None)
+def test_forecast_on_a_larger_grid_never_grows(data, repeats):
+    """The time of a search grows with the square of its points, so these are few."""
+    check_forecasts(data, GRID, repeats)
+
+
+def check_forecasts(data, grid, repeats):
     """Each run has a response of its own, or fails."""
     observed, forecasts, made = {}, [], 0
-    while batch := next_round(GRID, observed, repeats):
+    while batch := next_round(grid, observed, repeats):
         for place, one in enumerate(batch):
-            left = most_left(GRID, observed, repeats, batch[place:])
+            left = most_left(grid, observed, repeats, batch[place:])
             assert left[: len(batch) - place] == batch[place:]
             forecasts.append(made + len(left))
             values = observed.setdefault(one, [])
@@ -170,10 +184,10 @@ def test_forecast_of_all_runs_never_grows(data, repeats):
             made += 1
     forecasts.append(made)
     assert forecasts == sorted(forecasts, reverse=True)
-    assert most_left(GRID, observed, repeats, []) == []
+    assert most_left(grid, observed, repeats, []) == []
     assert all(len(values) <= repeats for values in observed.values())
     able = [k for k, v in observed.items() if k != KERNEL and math.inf not in v]
-    assert (advise(GRID, observed).verdict is Verdict.NOTHING) == (not able)
+    assert (advise(grid, observed).verdict is Verdict.NOTHING) == (not able)
 
 
 @pytest.mark.parametrize("kernel", [1.0, 100.0])

@@ -18,15 +18,11 @@ from tests.unit.bench.refuting import refuting
 
 RESULTS = ROOT / "docs/results"
 PARTS = read_all(RESULTS / "claims")
+each_part = pytest.mark.parametrize("part", PARTS, ids=lambda part: part.name)
 
 
-def claims():
-    return [
-        pytest.param(claim, id=f"{part.name}-{claim.source}-{number}")
-        for part in PARTS
-        for number, claim in enumerate(part.claims)
-        if claim.by is not None
-    ]
+def judged_claims(part):
+    return [claim for claim in part.claims if claim.by is not None]
 
 
 def test_every_page_of_a_paper_keeps_its_claims():
@@ -34,19 +30,21 @@ def test_every_page_of_a_paper_keeps_its_claims():
     assert {part.page for part in PARTS} | {"nodes.md"} == set(PAPERS) == pages
 
 
-@pytest.mark.parametrize("claim", claims())
-def test_each_judgement_can_say_no(claim):
-    assert judge(claim.by, refuting(claim.by)) == NO
+@each_part
+def test_each_judgement_can_say_no(part):
+    for claim in judged_claims(part):
+        assert judge(claim.by, refuting(claim.by)) == NO, claim
 
 
-@pytest.mark.parametrize("claim", claims())
-def test_direction_only_is_for_a_value_with_an_effect(claim):
-    if claim.verdict == DIRECTION:
-        assert isinstance(claim.by, Near)
-        assert claim.by.no_effect is not None
+@each_part
+def test_direction_only_is_for_a_value_with_an_effect(part):
+    for claim in judged_claims(part):
+        if claim.verdict == DIRECTION:
+            assert isinstance(claim.by, Near), claim
+            assert claim.by.no_effect is not None, claim
 
 
-@pytest.mark.parametrize("part", PARTS, ids=lambda part: part.name)
+@each_part
 def test_verdicts_of_the_page_are_those_of_the_kept_figures(part):
     page = (RESULTS / part.page).read_text()
     assert rejudged(page, part) == page

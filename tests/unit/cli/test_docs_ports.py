@@ -19,6 +19,7 @@ from cosched.core.config.tables import keys_of
 from cosched.linux import ports
 from cosched.rundir.paths import NodePaths
 from tests.places import ROOT
+from tests.tools.sources import nodes_of, python_files
 
 PAGE = (ROOT / "docs/ports.md").read_text()
 #: Files with code that listens at a port or a socket with a name, and the row that has it.
@@ -61,7 +62,7 @@ def row(name: str) -> str:
 
 
 def listens(path: str) -> bool:
-    for node in ast.walk(ast.parse((ROOT / path).read_text())):
+    for node in nodes_of(ROOT / path):
         if isinstance(node, ast.Call):
             called = node.func
             name = getattr(called, "attr", getattr(called, "id", ""))
@@ -73,8 +74,7 @@ def listens(path: str) -> bool:
 def test_each_listener_has_a_row():
     sources = [
         str(path.relative_to(ROOT))
-        for folder in ("cosched", "daemons", "mpi_shim")
-        for path in (ROOT / folder).rglob("*.py")
+        for path in python_files("cosched", "daemons", "mpi_shim")
     ]
     found = {path for path in sources if listens(path)} - NO_LISTENERS
     assert found == set(LISTENERS)

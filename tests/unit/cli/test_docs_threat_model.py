@@ -6,6 +6,7 @@ import re
 import pytest
 
 from tests.places import ROOT
+from tests.tools.sources import tree_of
 
 PAGE = (ROOT / "docs" / "threat-model.md").read_text()
 TEST = re.compile(r"`(tests/[\w/.]+\.py)::(test_\w+)`")
@@ -29,9 +30,8 @@ def rows():
 
 
 def functions_in(path):
-    tree = ast.parse((ROOT / path).read_text())
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
-    return {node.name for node in tree.body if isinstance(node, kinds)}
+    return {node.name for node in tree_of(ROOT / path).body if isinstance(node, kinds)}
 
 
 def test_each_attacker_can_and_cannot_do_something():

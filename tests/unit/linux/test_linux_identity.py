@@ -21,6 +21,7 @@ from cosched.linux.identity import (
 )
 from cosched.shm.objects import make_object, path_of
 from tests.places import ROOT
+from tests.tools.sources import nodes_of, python_files
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to give it up")
 USER = Identity(12345, 12346, frozenset({12346, 12347}))
@@ -177,13 +178,12 @@ BACKGROUND = "cosched/linux/processes/background.py"
 
 def test_rights_are_taken_and_files_given_only_here():
     found = {}
-    for folder in ("cosched", "daemons", "mpi_shim"):
-        for path in (ROOT / folder).rglob("*.py"):
-            for node in ast.walk(ast.parse(path.read_text())):
-                if isinstance(node, ast.Attribute) and node.attr in CALLS:
-                    found.setdefault(str(path.relative_to(ROOT)), set()).add(node.attr)
-                if isinstance(node, ast.Call):
-                    words = {word.arg for word in node.keywords}
-                    if path != ROOT / BACKGROUND:
-                        assert not {"extra_groups", "preexec_fn"} & words, path
+    for path in python_files("cosched", "daemons", "mpi_shim"):
+        for node in nodes_of(path):
+            if isinstance(node, ast.Attribute) and node.attr in CALLS:
+                found.setdefault(str(path.relative_to(ROOT)), set()).add(node.attr)
+            if isinstance(node, ast.Call):
+                words = {word.arg for word in node.keywords}
+                if path != ROOT / BACKGROUND:
+                    assert not {"extra_groups", "preexec_fn"} & words, path
     assert found == PLACES

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pytest
 
@@ -21,6 +21,7 @@ from cosched.linux.processes.signals import (
     signal_name,
 )
 from tests.places import ROOT
+from tests.tools.sources import nodes_of, python_files, words_of
 
 HOME = "cosched/linux/processes/signals.py"
 #: Calls that stand elsewhere, and why: file, call, reason.
@@ -30,6 +31,7 @@ ELSEWHERE = {
     ("cosched/lab/life.py", "kill"): "only root has a lab",
     ("cosched/launch/process.py", "terminate"): "of psutil, whose errors are taken",
 }
+_FUNCTIONS = {"kill", "killpg", "pidfd_send_signal"}
 _METHODS = {"kill", "terminate", "send_signal"}
 #: Objects with a method of such a name that sends no signal.
 _OTHERS = {"steward", "keeper", "command", "self.nursery", "group", "self._group"}
@@ -91,26 +93,27 @@ def test_each_signal_has_the_name_that_bash_gives_it() -> None:
 def test_all_signals_to_other_processes_are_sent_in_one_place() -> None:
     found = {
         (str(path.relative_to(ROOT)), call)
-        for folder in ("cosched", "daemons")
-        for path in (ROOT / folder).rglob("*.py")
-        for call in _calls(path.read_text())
+        for path in python_files("cosched", "daemons")
+        for call in _calls(nodes_of(path))
         if str(path.relative_to(ROOT)) != HOME
     }
     assert found == set(ELSEWHERE)
 
 
-def _calls(text: str) -> Iterator[str]:
+def _calls(nodes: Iterable[ast.AST]) -> Iterator[str]:
     """Yields the names of calls that send a signal to another process."""
-    for node in ast.walk(ast.parse(text)):
+    for node in nodes:
         if isinstance(node, ast.ImportFrom) and node.module in ("os", "signal"):
             yield from ("import" for each in node.names if "kill" in each.name)
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
             continue
-        owner, name = ast.unparse(node.func.value), node.func.attr
+        name = node.func.attr
+        if name not in _METHODS | _FUNCTIONS:
+            continue
+        owner = words_of(node.func.value)
         to_itself = bool(node.args) and ast.unparse(node.args[0]) == "os.getpid()"
         if owner in ("os", "signal"):
-            is_signal = name in ("kill", "killpg", "pidfd_send_signal")
-            if is_signal and not to_itself:
+            if name in _FUNCTIONS and not to_itself:
                 yield name
         elif name in _METHODS and owner not in _OTHERS:
             yield name

@@ -15,6 +15,7 @@ from cosched.core.errors import CoschedError
 from cosched.linux.files import whole
 from cosched.linux.files.whole import PRIVATE, is_replaceable, write_whole, writing_whole
 from tests.places import ROOT
+from tests.tools.sources import nodes_of, python_files
 
 #: Why a function opens a file to write into it, by file and function.
 NOT_WHOLE = {
@@ -168,16 +169,14 @@ def opens_to_write(call: ast.Call) -> bool:
 
 def writers() -> set[tuple[str, str]]:
     found = set()
-    for folder in ("cosched", "daemons"):
-        for path in sorted((ROOT / folder).rglob("*.py")):
-            tree = ast.parse(path.read_text())
-            for function in ast.walk(tree):
-                if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
-                    found |= {
-                        (str(path.relative_to(ROOT)), function.name)
-                        for call in ast.walk(function)
-                        if isinstance(call, ast.Call) and opens_to_write(call)
-                    }
+    for path in python_files("cosched", "daemons"):
+        for function in nodes_of(path):
+            if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+                found |= {
+                    (str(path.relative_to(ROOT)), function.name)
+                    for call in ast.walk(function)
+                    if isinstance(call, ast.Call) and opens_to_write(call)
+                }
     return found
 
 

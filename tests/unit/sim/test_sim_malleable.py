@@ -389,7 +389,7 @@ def test_nodes_that_the_queue_does_not_want_may_be_given(tmp_path, capsys):
     page = tmp_path / "page.md"
     begin, end = "<!-- malleable-given: begin -->", "<!-- malleable-given: end -->"
     page.write_text(f"{begin}\n{end}\n")
-    words = ["--given", "--repeat", "2", "--count", "500", "--out", str(tmp_path)]
+    words = ["--given", "--repeat", "2", "--count", "150", "--out", str(tmp_path)]
     experiment.main([*words, "fig10", "fig11", "--docs", str(page)])
     text = capsys.readouterr().out
     assert text in page.read_text()
@@ -403,7 +403,7 @@ def test_nodes_that_the_queue_does_not_want_may_be_given(tmp_path, capsys):
 
 def test_streams_may_have_another_load(tmp_path):
     """More of the same jobs arrive in the same time, so they wait longer."""
-    words = ["fig14", "--repeat", "1", "--count", "500", "--out"]
+    words = ["fig14", "--repeat", "1", "--count", "200", "--out"]
     waits = []
     for load in ("0.54", "0.9"):
         folder = tmp_path / load
