@@ -4,7 +4,8 @@ The verdicts:
 
 within x%       all our runs show the effect, and are so near the paper's value or range
 holds           the paper gives a bound or an order, and all our runs or cases keep it
-direction only  the effect is on the paper's side of no effect, but has another size
+direction only  the effect is on the paper's side of no effect, but has another size; an
+                order that nine tenths of the cases keep, and not all
 no              the value is another one and no effect is certain; the bound or order fails
 undecided       our runs differ too much, or there is one run only, which decides nothing
 
@@ -29,7 +30,7 @@ UNDECIDED = "undecided"
 BOUNDS = (1, 2, 5, 10, 15, 20, 25)
 #: Figures that differ by less are equal.
 EQUAL_WITHIN = 0.05
-#: A claim about all cases is undecided if it fails in no more than this share of them.
+#: A claim about all cases is not refuted if it fails in no more than this share of them.
 FEW = 0.1
 
 
@@ -186,7 +187,10 @@ class Order(msgspec.Struct, frozen=True, tag="order"):
         total = ours.held + ours.failed + ours.close
         if total and not failed and not ours.close:
             return HOLDS
-        return NO if failed > FEW * total else UNDECIDED
+        if failed > FEW * total:
+            return NO
+        mostly = total > 0 and ours.held >= (1 - FEW) * total
+        return DIRECTION if mostly else UNDECIDED
 
 
 Judge: TypeAlias = Near | Below | Above | Order

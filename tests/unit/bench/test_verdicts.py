@@ -135,7 +135,10 @@ def test_order():
     assert judge(Order(), Cases(2, 0)) == HOLDS
     assert judge(Order(), Cases(1, 0, 1)) == UNDECIDED
     assert judge(Order(), Cases(1, 1)) == NO
-    assert judge(Order(), Cases(19, 1)) == UNDECIDED
+    assert judge(Order(), Cases(19, 1)) == DIRECTION
+    assert judge(Order(), Cases(18, 1, 1)) == DIRECTION
+    assert judge(Order(), Cases(17, 1, 2)) == UNDECIDED
+    assert judge(Order(), Cases(0, 0)) == UNDECIDED
     assert judge(Order(but=1), Cases(5, 1)) == HOLDS
     assert judge(Order(but=1), Cases(4, 2)) == NO
     assert judge(Order(), Cases(0, 0)) == UNDECIDED  # nothing was looked at
