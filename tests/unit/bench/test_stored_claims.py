@@ -11,7 +11,7 @@ from benchmarks.experiments.overview.claim_table import PAPERS, counts, table
 from benchmarks.experiments.overview.pages import rejudged
 from benchmarks.experiments.section import marks
 from benchmarks.experiments.stored import FORMAT, Stored, all_claims, keep, read, read_all
-from benchmarks.experiments.verdicts import DIRECTION, NO, Near, exact, judge
+from benchmarks.experiments.verdicts import DIRECTION, NO, Near, Order, exact, judge
 from cosched.core.errors import CoschedError
 from tests.places import ROOT
 from tests.unit.bench.refuting import refuting
@@ -37,9 +37,9 @@ def test_each_judgement_can_say_no(part):
 
 
 @each_part
-def test_direction_only_is_for_a_value_with_an_effect(part):
+def test_direction_only_is_for_a_value_with_an_effect_or_an_order(part):
     for claim in judged_claims(part):
-        if claim.verdict == DIRECTION:
+        if claim.verdict == DIRECTION and not isinstance(claim.by, Order):
             assert isinstance(claim.by, Near), claim
             assert claim.by.no_effect is not None, claim
 
