@@ -16,6 +16,7 @@ from cosched.cluster.message_kinds import Message
 from cosched.cluster.messages import ENDED, Order, StartReport
 from cosched.cluster.record import Record, State
 from cosched.core.cluster.startup.two_phase import Stage
+from cosched.core.errors import CoschedError
 
 
 class Recovery:
@@ -90,7 +91,12 @@ class Recovery:
         if not went and record.state is State.STARTING:
             self._restoring.give_up(record, State.FAILED, "the controller restarted")
             return
-        start = self._restoring.recover(record)
+        try:
+            start = self._restoring.recover(record)
+        except CoschedError as error:  # its tasks are ended as strays
+            reason = f"the controller restarted with other settings: {error}"
+            self._restoring.give_up(record, State.FAILED, reason)
+            return
         if not went and not start.cancelled:  # the order to go may not have been sent
             order = Order(record.number, record.start, go=True, mates=start.mates)
             self._send(start.root, order)

@@ -38,7 +38,8 @@ class Restoring:
                 self._jobs.entries.add_again(record)
 
     def recover(self, record: Record) -> ActiveStart:
-        """Restores a job that runs; returns its start."""
+        """Restores a job that runs; returns its start. Raises CoschedError for one that the
+        queue refuses with the present settings; it is not restored then."""
         since_ns = record.started_ns or self._jobs.clock.now_ns()
         job = self._jobs.entries.recovered(record)
         mates = () if self._jobs.pairs is None else self._jobs.pairs.mates_of(record.number)
@@ -58,7 +59,6 @@ class Restoring:
     def _recover(self, start: ActiveStart, job: Job, since_ns: int) -> ActiveStart:
         record = start.record
         self._jobs.records.restore(record)
-        self._jobs.starts.recover(start)
         now_ns = self._jobs.clock.now_ns()
         nodes = self._jobs.members.numbers(record.nodes)
         halves = from_numbers(
@@ -69,6 +69,7 @@ class Restoring:
         event = JobRecovered(now_ns, job, nodes, since_ns, halves=halves, terms=terms)
         event = self._jobs.changes.completed(event, record)
         self._jobs.driver.handle(self._jobs.suspensions.completed(event, record))
+        self._jobs.starts.recover(start)
         return start
 
     def waits_for_mates(self, record: Record) -> bool:

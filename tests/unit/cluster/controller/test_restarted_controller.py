@@ -18,6 +18,7 @@ from cosched.cluster.messages import (
 from cosched.cluster.record import State
 from cosched.config.domain import DomainConfig
 from cosched.core.cluster.startup.two_phase import Stage
+from cosched.core.errors import CoschedError
 from tests.unit.cluster.controller.controller_alone import (
     NODES,
     Controller,
@@ -56,6 +57,30 @@ def test_job_that_ended_while_the_controller_was_away_took_until_its_end(
         again.recovery.resolve()
         again.take("n0", SubtreeEnded(1, 1, None, began_ns + after_ns))
         assert store.find(1).ended_ns == began_ns + took_ns
+
+    asyncio.run(scenario())
+
+
+def test_job_that_the_queue_refuses_after_a_restart_fails_with_the_reason(store):
+    """Otherwise the controller would end at each start."""
+
+    def refuse(_job):
+        raise CoschedError("such nodes are for jobs without mates")
+
+    async def scenario():
+        await run_jobs(Controller(store), {"nodes": 1})
+        again = Controller(store)
+        again.jobs.queue.place.check = refuse
+        report = StartReport(1, 1, Stage.GONE.value, 5, root=True)
+        again.join("n0", reports=[report])
+        again.recovery.resolve()
+        found = store.find(1)
+        assert found.state is State.FAILED
+        assert found.reason == (
+            "the controller restarted with other settings: such nodes are for jobs "
+            "without mates"
+        )
+        assert again.jobs.strays.on("n0")  # its tasks are ended
 
     asyncio.run(scenario())
 
