@@ -158,8 +158,7 @@ def command(
     """
 
     def decorate(cls: type[C]) -> type[C]:
-        # No command is compared or printed.
-        made: Any = dataclasses.dataclass(frozen=True, eq=False, repr=False)(cls)
+        made: Any = dataclasses.dataclass(frozen=True)(cls)
         declared = _declared(made)
 
         def call(**values: Any) -> object:
