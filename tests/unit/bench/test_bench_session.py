@@ -495,7 +495,7 @@ def test_command_prints_the_table_and_writes_the_document(bench, capsys, tmp_pat
     assert bench.cli(*options, "--out", str(json_file)) == 0
     printed = capsys.readouterr()
     assert printed.out.startswith("pair\n")
-    assert printed.err.startswith("run 1/1  kernel  1  response ")
+    assert printed.err.startswith("run 1/1  kernel, repeat 1   response ")
     assert json.loads(json_file.read_text())["workload"]["title"] == "pair"
     assert bench.cli(*options, "--json") == 0
     assert json.loads(capsys.readouterr().out)["format"] == "cosched-bench-1"

@@ -222,7 +222,6 @@ def test_bytes_that_are_not_utf8_are_sent(desk, monkeypatch):
             2,
             "cosched submit: --input - cannot be read again",
         ),
-        (("--memory", "1G", "--no-shim", "true"), 2, "cosched submit: --memory needs"),
         (("--name", os.fsdecode(b"\xff"), "sh"), 1, r"cosched: '\udcff': is not UTF-8"),
         (("--nodes", "2", "mpiexec", "./a"), 1, "cosched: mpiexec starts ranks itself"),
     ],

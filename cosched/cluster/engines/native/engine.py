@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
+from msgspec import structs
+
 from cosched.cluster.answers import ReloadInfo, reload_info
 from cosched.cluster.coupling.metrics import Figures
 from cosched.cluster.coupling.pairs import open_pairs
@@ -180,11 +182,11 @@ class NativeEngine:
         wanted = replace(wanted, nodes=numbering.addresses)
         change = reload(self._config, wanted, CONTROLLER_ALONE)
         if membership.loses_some(staying) and "nodes" not in change.changed:
-            change = replace(change, changed=("nodes", *change.changed))
+            change = structs.replace(change, changed=("nodes", *change.changed))
         owners = membership.owners_of_other_keys(keys)
         if owners:
             readers = MEMBERS if CONTROLLER in owners else readers_of_keys(owners)
-            change = replace(change, restart={**change.restart, "keys": readers})
+            change = structs.replace(change, restart={**change.restart, "keys": readers})
         membership.follow(numbering, keys, staying)
         self._use(change.config)
         self._jobs.configure(change.config)
