@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
 import tempfile
@@ -71,7 +72,11 @@ class Page:
         return self.browser.find_elements("css selector", selector)
 
     def text(self, selector):
-        return self.all(selector)[0].text
+        from selenium.common.exceptions import StaleElementReferenceException
+
+        with contextlib.suppress(StaleElementReferenceException):
+            return self.all(selector)[0].text
+        return self.all(selector)[0].text  # the page has drawn it again meanwhile
 
     def press(self, keys):
         self.run("(document.activeElement.blur(), 1)")
