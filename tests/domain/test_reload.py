@@ -62,11 +62,12 @@ def test_more_and_fewer_jobs_share_a_node(user):
 
 def test_file_with_a_mistake_changes_nothing(user):
     text = user.rig.paths.config.read_text()
-    user.rig.paths.config.write_text(text.replace('"easy"', '"fcfs"') + "beet = 1\n")
+    wrong = text.replace('"easy"', '"fcfs"').replace("[life]\n", "[life]\nbeet = 1\n")
+    user.rig.paths.config.write_text(wrong)
     status, out, err = user.run("cluster", "reload")
     assert (status, out) == (1, "")
-    line = len(text.splitlines()) + 1
-    mistake = f"cosched: {user.rig.paths.config}:{line}: symbiosis.beet: no such key"
+    line = wrong.splitlines().index("beet = 1") + 1
+    mistake = f"cosched: {user.rig.paths.config}:{line}: life.beet: no such key"
     assert err.startswith(mistake)
     assert len(err.splitlines()) == 1
     user.rig.paths.config.write_text(text)
