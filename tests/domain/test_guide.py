@@ -54,7 +54,7 @@ def shell(tmp_path):
 def test_the_commands_of_the_guide_run_in_their_order(shell):
     found = re.findall(r"^```(.*)\n((?:.*\n)*?)```$", PAGE, re.MULTILINE)
     blocks = [(language, block) for language, block in found if language != "bash"]
-    kinds = ["", "python", "", "text", "toml", "", "", "", "toml"]
+    kinds = ["", "python", "", "text", "toml", "", "", "toml", "", "toml"]
     assert [language for language, _ in blocks] == kinds
     for language, block in blocks:
         for line in () if language else block.splitlines():
