@@ -19,16 +19,10 @@ def user(make_rig):
     return User(rig)
 
 
-def nodes_of(user, number):
-    user.rig.until_state(number, "running")
-    with user.rig.client() as client:
-        return client.job(number)["hosts"]
-
-
 def test_a_job_waits_for_a_block_though_enough_nodes_are_free(user):
     rig = user.rig
     singles = [user.submit("-N", "1", *STAY) for _ in range(4)]
-    by_node = {nodes_of(user, number)[0]: number for number in singles}
+    by_node = {user.hosts_of(number)[0]: number for number in singles}
     assert sorted(by_node) == ["n1", "n2", "n3", "n4"]
     assert user.run("cancel", str(by_node["n2"]), str(by_node["n3"]))[0] == 0
     for node in ("n2", "n3"):
@@ -38,20 +32,20 @@ def test_a_job_waits_for_a_block_though_enough_nodes_are_free(user):
     assert text in user.run("why", str(pair))[1]
     assert rig.state(pair) == "queued"
     assert user.run("cancel", str(by_node["n4"]))[0] == 0
-    assert nodes_of(user, pair) == ["n3", "n4"]
+    assert user.hosts_of(pair) == ["n3", "n4"]
 
 
 def test_jobs_keep_their_blocks_when_the_controller_restarts(user):
     rig = user.rig
     three = user.submit("-N", "3", *STAY)
-    assert nodes_of(user, three) == ["n1", "n2", "n3"]
+    assert user.hosts_of(three) == ["n1", "n2", "n3"]
     rig.kill("controller")
     rig.start("controller")
     rig.until_up()
     one = user.submit("-N", "1", *STAY)
     assert rig.state(one) == "queued"
     assert user.run("cancel", str(three))[0] == 0
-    assert len(nodes_of(user, one)) == 1
+    assert len(user.hosts_of(one)) == 1
 
 
 def test_nodes_cannot_be_added(user):

@@ -26,19 +26,13 @@ def user(make_rig):
     return User(rig)
 
 
-def nodes_of(user, number):
-    user.rig.until_state(number, "running")
-    with user.rig.client() as client:
-        return client.job(number)["hosts"]
-
-
 def test_a_job_runs_where_its_needs_are_met(user):
     big = user.submit("--constraint", "bigmem", *STAY)
-    assert nodes_of(user, big) == ["n2"]
+    assert user.hosts_of(big) == ["n2"]
     first = user.submit("--need", "gpu:1", "--constraint", "bigmem", *STAY)
     other = user.submit("--need", "gpu", *STAY)
-    assert nodes_of(user, first) == ["n2"]
-    assert nodes_of(user, other) == ["n1"]
+    assert user.hosts_of(first) == ["n2"]
+    assert user.hosts_of(other) == ["n1"]
 
 
 def test_a_licence_is_counted_also_after_a_restart_of_the_controller(user):
@@ -58,7 +52,7 @@ def test_a_licence_is_counted_also_after_a_restart_of_the_controller(user):
 def test_jobs_together_need_no_more_memory_than_a_node_has(user):
     two_thirds = machine_memory().total_bytes * 2 // 3 >> 20
     jobs = [user.submit("--memory", f"{two_thirds}M", *STAY) for _ in range(3)]
-    assert sorted(nodes_of(user, job)[0] for job in jobs[:2]) == ["n1", "n2"]
+    assert sorted(user.hosts_of(job)[0] for job in jobs[:2]) == ["n1", "n2"]
     assert user.rig.state(jobs[2]) == "queued"
 
 

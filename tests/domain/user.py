@@ -59,6 +59,12 @@ class User:
         assert (status, err) == (0, ""), err
         return int(re.fullmatch(r"job (\d+)\n", out)[1])
 
+    def hosts_of(self, number):
+        """Returns the nodes of a job, once it runs."""
+        self.rig.until_state(number, "running")
+        with self.rig.client() as client:
+            return client.job(number)["hosts"]
+
 
 def as_user(uid, action):
     """Returns the result of ``action``, which runs in a child as the user."""
