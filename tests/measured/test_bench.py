@@ -222,7 +222,7 @@ def test_bench_bounds_a_job_by_its_cpu_time_on_each_node(
 def test_bench_interrupted_leaves_nothing_behind(start_bench, temporary, number):
     bench = start_bench("four.toml", "--no-warm-up", "--repeat", "9")
     first_run = bench.stderr.readline()
-    assert first_run.startswith("run 1/27  batch   1  ")
+    assert first_run.startswith("run 1/27  batch, repeat 1  ")
     bench.send_signal(number)
     text, progress = bench.communicate(timeout=240)
     assert bench.returncode == 128 + number
