@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from cosched.core.cluster.queue.places.needs import MEMORY
@@ -67,33 +67,25 @@ class ResourceSettings:
         for name in self.counts.keys() & self.licences.keys():
             yield Mistake(f"counts.{name}", "is the name of a licence, too")
         for name, nodes in self.features.items():
-            yield from _unknown(f"features.{name}", nodes, known)
+            yield from _wrong_nodes(f"features.{name}", [nodes], known)
         for name, numbers in self.counts.items():
-            for nodes in numbers:
-                yield from _unknown(f"counts.{name}", nodes, known)
-            yield from _twice(f"counts.{name}", numbers)
+            yield from _wrong_nodes(f"counts.{name}", numbers, known)
 
 
-def _unknown(where: str, nodes: str, known: Collection[str]) -> Iterator[Mistake]:
-    """Yields that a list is none, or names nodes that the domain lacks."""
-    try:
-        names = expand_hosts(nodes)
-    except CoschedError as error:
-        yield Mistake(where, str(error))
-        return
-    for name in names:
-        if name not in known:
-            yield Mistake(where, f"'{name}' is not in [nodes]")
-
-
-def _twice(where: str, numbers: Mapping[str, int]) -> Iterator[Mistake]:
-    """Yields that two numbers are given for a node."""
+def _wrong_nodes(
+    where: str, lists: Iterable[str], known: Collection[str]
+) -> Iterator[Mistake]:
+    """Yields lists that are none, and nodes that the domain lacks or that come twice."""
     seen: set[str] = set()
-    for nodes in numbers:
+    for nodes in lists:
         try:
-            names = set(expand_hosts(nodes))
-        except CoschedError:
-            continue  # reported before
-        for name in sorted(names & seen):
-            yield Mistake(where, f"'{name}' has two numbers")
-        seen |= names
+            names = expand_hosts(nodes)
+        except CoschedError as error:
+            yield Mistake(where, str(error))
+            continue
+        for name in names:
+            if name not in known:
+                yield Mistake(where, f"'{name}' is not in [nodes]")
+            elif name in seen:
+                yield Mistake(where, f"'{name}' has two numbers")
+        seen.update(names)

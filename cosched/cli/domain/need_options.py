@@ -9,10 +9,9 @@ import click
 
 from cosched.cli.declared import option
 from cosched.cli.values import Parsed, several
+from cosched.cluster.submission import MOST
 from cosched.core.decoding import is_whole, parse_integer
 from cosched.core.names import NEED_NAME
-
-_MOST = 1 << 32
 
 
 def _feature(word: str, _what: str) -> str:
@@ -27,14 +26,14 @@ def _needs(text: str, _what: str) -> dict[str, int]:
     for word in text.split(","):
         name, colon, number = word.strip().partition(":")
         if re.fullmatch(NEED_NAME, name) is None or (
-            colon and not is_whole(number, 1, _MOST)
+            colon and not is_whole(number, 1, MOST)
         ):
             raise click.BadParameter(
                 f"'{word:.40}' is not a name and a number, such as licence:2."
             )
         if name in found:
             raise click.BadParameter(f"'{name}' is named twice.")
-        found[name] = parse_integer(number, "--need", 1, _MOST) if colon else 1
+        found[name] = parse_integer(number, "--need", 1, MOST) if colon else 1
     return found
 
 

@@ -81,7 +81,7 @@ class _FreeBlocks(_FreeNodes):
         self._place = place
 
     def line(self, record: Record, nodes: int) -> str:
-        free, wanted = super().line(record, nodes), self._place.width(nodes)
+        free, wanted = super().line(record, nodes), self._place.taken_by(nodes)
         return f"{free}, in an aligned block of {wanted}"
 
 

@@ -197,7 +197,7 @@ def parse(queue, **more):
 def test_a_domain_has_blocks_by_its_settings():
     place = place_of(parse({"block": 2}), ((0, 3),))
     assert isinstance(place, BlockLedger)
-    assert [place.width(size) for size in (1, 2, 3, 4)] == [2, 2, 4, 4]
+    assert [place.taken_by(size) for size in (1, 2, 3, 4)] == [2, 2, 4, 4]
 
 
 @pytest.mark.parametrize(

@@ -22,20 +22,14 @@ def test_infeasible_is_not_the_same_as_busy():
     assert matcher.select(four) is None
     assert matcher.select(Request(1, 1, features=frozenset({"ib"}))) is None
     matcher.release(1)
-    matcher.drain("a")
-    assert matcher.select(four) is None
-    matcher.drain("a", drained=False)
     assert matcher.select(four) == ("a",)
-    matcher.leave("a")
-    assert not matcher.feasible(four)
 
 
 @pytest.mark.parametrize(
     ("act", "says"),
     [
         (lambda m: m.join(NodeOffer("a", {})), "node a: is in the domain already"),
-        (lambda m: m.leave("z"), "node z: is not in the domain"),
-        (lambda m: m.leave("a"), "node a: jobs still have a part of it"),
+        (lambda m: m.change(NodeOffer("z", {})), "node z: is not in the domain"),
         (lambda m: m.release(9), "job 9: has no nodes"),
         (lambda m: m.take(1, ("a",), Request(1, 1)), "job 1: has nodes already"),
         (lambda _: Request(0, 1), "both must be 1 or more"),

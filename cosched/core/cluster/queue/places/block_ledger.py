@@ -9,7 +9,6 @@ Limits: the nodes of the domain stay the same.
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
 from functools import partial
 
 from cosched.core.cluster.queue.job import Job, JobId
@@ -40,10 +39,6 @@ class BlockLedger(Ledger):
 
     def fits_alone(self, job: Job) -> bool:
         return self._all_free.fits(job.size)
-
-    def width(self, size: int) -> int:
-        """Returns how many nodes the block of a job of this size has."""
-        return self._pool.width(size)
 
     def expected_ns(self, size: int, now_ns: int) -> int | None:
         return super().expected_ns(size, now_ns) if self._all_free.fits(size) else None
@@ -80,11 +75,10 @@ class BlockLedger(Ledger):
     def _pass_on(self, number: JobId, heir: JobId, nodes: Intervals) -> None:
         """Gives nodes of one job to another one."""
         for owner, change, sign in ((number, without, -1), (heir, union, 1)):
-            end_ns, width, held = self._held[owner]
-            del self._ends[bisect_left(self._ends, (end_ns, owner))]
+            end_ns = self._held[owner][0]
+            width, held = self._forget(owner)
             width += sign * count(common(nodes, self._service))
-            self._held[owner] = (end_ns, width, change(held, nodes))
-            insort(self._ends, (end_ns, owner, width))
+            self._note(owner, end_ns, width, change(held, nodes))
 
     def _block_of(self, nodes: Intervals) -> Intervals:
         """Returns the least aligned block that has all these nodes."""

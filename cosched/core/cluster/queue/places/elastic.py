@@ -16,7 +16,6 @@ Limit: jobs here wait for no mates in other domains.
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
 from collections.abc import Sequence
 
 from cosched.core.cluster.queue.job import Job, JobId
@@ -190,16 +189,6 @@ class Elastic(Ledger):
         nodes = self._pool.take(size)
         self.free -= size
         return nodes
-
-    def _forget(self, number: JobId) -> tuple[int, Intervals]:
-        """Removes a job from the table; returns its width and nodes."""
-        end_ns, width, nodes = self._held[number]
-        del self._ends[bisect_left(self._ends, (end_ns, number))]
-        return width, nodes
-
-    def _note(self, number: JobId, end_ns: int, width: int, nodes: Intervals) -> None:
-        self._held[number] = (end_ns, width, nodes)
-        insort(self._ends, (end_ns, number, width))
 
     # --- loans ----------------------------------------------------------------------------
 

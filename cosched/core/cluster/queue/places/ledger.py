@@ -149,12 +149,21 @@ class Ledger(Place):
         end_ns = since_ns + job.walltime_ns
         if end_ns > self._shadow_ns:
             self._extra -= job.size
-        self._held[job.number] = (end_ns, width, nodes)
-        insort(self._ends, (end_ns, job.number, width))
+        self._note(job.number, end_ns, width, nodes)
+
+    def _note(self, number: JobId, end_ns: int, width: int, nodes: Intervals) -> None:
+        self._held[number] = (end_ns, width, nodes)
+        insort(self._ends, (end_ns, number, width))
+
+    def _forget(self, number: JobId) -> tuple[int, Intervals]:
+        """Removes the end of a job until ``_note``; returns its width and nodes."""
+        end_ns, width, nodes = self._held[number]
+        del self._ends[bisect_left(self._ends, (end_ns, number))]
+        return width, nodes
 
     def release(self, number: JobId) -> Freed | None:
-        end_ns, width, nodes = self._held.pop(number)
-        del self._ends[bisect_left(self._ends, (end_ns, number))]
+        width, nodes = self._forget(number)
+        end_ns, _, _ = self._held.pop(number)
         self.free += width
         whole = self.capacity == self.total
         self._pool.give(nodes if whole else common(nodes, self._service))
@@ -167,11 +176,8 @@ class Ledger(Place):
         self.moved += 1
 
     def restart(self, number: JobId, now_ns: int, walltime_ns: int) -> None:
-        end_ns, width, nodes = self._held[number]
-        del self._ends[bisect_left(self._ends, (end_ns, number))]
-        end_ns = now_ns + walltime_ns
-        self._held[number] = (end_ns, width, nodes)
-        insort(self._ends, (end_ns, number, width))
+        width, nodes = self._forget(number)
+        self._note(number, now_ns + walltime_ns, width, nodes)
         self.moved += 1
 
     def extend(self, now_ns: int) -> int:
@@ -242,15 +248,11 @@ class Ledger(Place):
 
     def _resize_jobs(self, nodes: Intervals, sign: int) -> None:
         """Counts nodes of running jobs in or out of service."""
-        changed = []
-        for number, (end_ns, width, held) in self._held.items():
+        for number, (end_ns, width, held) in list(self._held.items()):
             some = count(common(held, nodes))
             if some:
-                changed.append((number, end_ns, width + sign * some, held))
-        for number, end_ns, width, held in changed:
-            del self._ends[bisect_left(self._ends, (end_ns, number))]
-            insort(self._ends, (end_ns, number, width))
-            self._held[number] = (end_ns, width, held)
+                self._forget(number)
+                self._note(number, end_ns, width + sign * some, held)
 
     def are_free(self, nodes: Intervals) -> bool:
         """Returns whether all of these nodes are in service and free."""

@@ -74,16 +74,14 @@ class CountedNode(Generic[Id]):
     free: dict[str, int]  #: below 0 if its jobs have more than it offers now
     jobs: int = 0  #: jobs that have a part of it
     exclusive: bool = False  #: its job has it alone
-    drained: bool = False  #: new jobs keep away from it
 
     def copy(self) -> CountedNode[Id]:
         """Returns a copy, for a plan."""
-        jobs, exclusive, drained = self.jobs, self.exclusive, self.drained
-        return CountedNode(self.offer, self.free.copy(), jobs, exclusive, drained)
+        return CountedNode(self.offer, self.free.copy(), self.jobs, self.exclusive)
 
     def has_room(self, needed: Counts, exclusive: bool) -> bool:
         """Returns whether the node takes a job now."""
-        if self.drained or self.exclusive or (exclusive and self.jobs):
+        if self.exclusive or (exclusive and self.jobs):
             return False
         return has(self.free, needed)
 
@@ -144,7 +142,7 @@ class Matcher(Generic[Id]):
     # --- nodes ----------------------------------------------------------------------------
 
     def join(self, offer: NodeOffer[Id]) -> None:
-        """Adds a node. A node that returns must have left before."""
+        """Adds a node."""
         if offer.name in self._nodes:
             raise CoschedError(f"node {offer.name}: is in the domain already")
         self._nodes[offer.name] = CountedNode(offer, dict(offer.totals))
@@ -154,17 +152,6 @@ class Matcher(Generic[Id]):
         """Takes another offer of a node; its jobs keep what they have."""
         self._node(offer.name).change(offer)
         self._capable.clear()
-
-    def leave(self, name: Id) -> None:
-        """Removes a node; its jobs must have been released."""
-        if self._node(name).jobs:
-            raise CoschedError(f"node {name}: jobs still have a part of it")
-        del self._nodes[name]
-        self._capable.clear()
-
-    def drain(self, name: Id, *, drained: bool = True) -> None:
-        """Keeps new jobs away from a node, or lets them come again."""
-        self._node(name).drained = drained
 
     def free(self, name: Id) -> Counts:
         """Returns the free numbers of a node."""
