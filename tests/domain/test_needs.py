@@ -44,6 +44,7 @@ def test_a_licence_is_counted_also_after_a_restart_of_the_controller(user):
     rig.until_up()
     second = user.submit("--need", "matlab", *STAY)
     assert "matlab: 0 of 1 free, needs 1" in user.run("why", str(second))[1]
+    assert "needs matlab:1, 0 free" in user.run("queue")[1]
     assert rig.state(second) == "queued"
     assert user.run("cancel", str(first))[0] == 0
     rig.until_state(second, "running")

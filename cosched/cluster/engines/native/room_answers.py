@@ -20,7 +20,7 @@ from cosched.core.cluster.queue.machine import QueueMachine
 from cosched.core.cluster.queue.places.block_ledger import BlockLedger
 from cosched.core.cluster.queue.places.cpu_board import CpuBoard, CpuJob
 from cosched.core.cluster.queue.places.cpus import Cpus
-from cosched.core.cluster.queue.places.needs import lacking_now
+from cosched.core.cluster.queue.places.needs import Lack, lacking_now
 from cosched.core.counting import counted
 from cosched.core.errors import CoschedError
 from cosched.core.symbiosis.resources import SHARED
@@ -95,13 +95,13 @@ class _FreeCpus:
     def line(self, record: Record, nodes: int) -> str:
         lacking = self._lacking(record)
         cpus = self._cpus(record.submission, nodes)
-        return f"{lacking}; {cpus}" if lacking else cpus
+        return f"{lacking.line}; {cpus}" if lacking else cpus
 
-    def _lacking(self, record: Record) -> str:
-        """Returns what a job lacks besides CPUs; empty if it lacks nothing."""
+    def _lacking(self, record: Record) -> Lack | None:
+        """Returns what a job lacks besides CPUs; None if it lacks nothing."""
         entry = self._queue.jobs.get(record.number)
         if entry is None or not isinstance(entry.job, CpuJob) or entry.job.needs is None:
-            return ""
+            return None
         return lacking_now(self._board.matcher, entry.job.needs, set(self._board.nodes()))
 
     def _cpus(self, job: Submission, nodes: int) -> str:
@@ -113,12 +113,18 @@ class _FreeCpus:
         return f"{free} {what}, needs {self._wanted(job, nodes)}{each}"
 
     def needs(self, record: Record, nodes: int) -> str:
+        lacking = self._lacking(record)
+        if lacking:
+            return f"needs {lacking.needed}"
         job = record.submission
         if job.exclusive:
             return f"needs {counted(nodes, 'node')}"
         return f"needs {counted(self._wanted(job, nodes), 'CPU')}"
 
     def free(self, record: Record) -> str:
+        lacking = self._lacking(record)
+        if lacking:
+            return f"{lacking.free} free"
         job = record.submission
         if job.exclusive:
             return f"{self._board.empty} free"

@@ -151,11 +151,14 @@ def test_a_waiting_job_names_what_it_lacks():
     submit(queue, 1, needs(features=BIG, gpu=1, licences=1))
     assert starts(queue) == {1: [2]}
     matcher, service = queue.place.board.matcher, {0, 1, 2}
-    assert lacking_now(matcher, needs(gpu=2), service) == ""
+    assert lacking_now(matcher, needs(gpu=2), service) is None
     gpu = needs(features=BIG, gpu=1)
-    assert lacking_now(matcher, gpu, service) == "0 nodes have bigmem, gpu:1 free, needs 1"
+    lack = lacking_now(matcher, gpu, service)
+    assert lack.line == "0 nodes have bigmem, gpu:1 free, needs 1"
+    assert (lack.needed, lack.free) == ("1 node with bigmem, gpu:1", 0)
     two = needs(licences=2)
-    assert lacking_now(matcher, two, service) == "matlab: 1 of 2 free, needs 2"
+    lack = lacking_now(matcher, two, service)
+    assert lack == ("matlab:2", 1, "matlab: 1 of 2 free, needs 2")
 
 
 REQUESTS = st.builds(
