@@ -1,4 +1,4 @@
-"""How soon the usual commands answer, as ratios to `python3 -c pass`.
+"""How soon the usual commands answer, as ratios to `python3 -c pass` of their own Python.
 
 The commands take turns, beside a private domain and daemons of this machine that are up,
 where one job has ended. Medians of the ratios of one round each, by the clock and by CPU
@@ -87,7 +87,7 @@ def measure(run_dir: Path, options: argparse.Namespace) -> dict[str, list[Took]]
         if program:
             output_of([*places["cosched-run"], "-n", "1", program], program, environ)
         for number in range(options.repeat + 1):
-            row = {BASE: run_once((options.python, "-c", "pass"), environ)}
+            row = {BASE: run_once((str(options.bin / "python3"), "-c", "pass"), environ)}
             row |= {name: run_once(words, environ) for name, words in commands.items()}
             row[DASHBOARD] = first_line(dashboard, environ)
             for name, took in row.items():
@@ -127,7 +127,6 @@ def main() -> None:
     add = bench.add_argument
     usual = Path(sys.executable).parent
     add("--bin", type=Path, default=usual, help="the folder of the commands to measure")
-    add("--python", default="python3", help="what the others are compared with (python3)")
     add(
         "--program",
         help="an MPI program, of which one job runs before; also measures history",
