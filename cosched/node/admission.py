@@ -29,8 +29,8 @@ from cosched.core.units import NS_PER_MS, NS_PER_S
 from cosched.node.memory_meter import MemoryMeter
 from cosched.node.records.user_lines import by
 from cosched.node.sockets.registration import Applicant, Register, RegistrationRefused
-from cosched.node.tasks.live import LiveJob
-from cosched.node.tasks.live_jobs import JobTable
+from cosched.node.tasks.job_table import JobTable
+from cosched.node.tasks.live_job import LiveJob
 from cosched.rundir.paths import job_key
 from cosched.service.loop import Loop
 from cosched.shm.values import Phase

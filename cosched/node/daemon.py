@@ -51,10 +51,10 @@ from cosched.node.records.recorder import Recorder
 from cosched.node.sockets.control import ControlSocket
 from cosched.node.sockets.registration import RegistrationSocket, TaskHello, Welcome
 from cosched.node.status import NodeView, node_status
+from cosched.node.tasks.job_table import JobTable
 from cosched.node.tasks.killed_tasks import KilledTasks
 from cosched.node.tasks.life import TaskLife
-from cosched.node.tasks.live import LiveJob
-from cosched.node.tasks.live_jobs import JobTable
+from cosched.node.tasks.live_job import LiveJob
 from cosched.node.tasks.registrar import Registrar, Terms
 from cosched.node.tasks.spending_reader import SpendingReader
 from cosched.node.tasks.tending import Launchers

@@ -24,8 +24,8 @@ from cosched.node.children.timer_process import TimerProcess
 from cosched.node.companions import Companions
 from cosched.node.records.history_writer import HistoryWriter
 from cosched.node.records.recorder import Recorder
-from cosched.node.tasks.live import LiveJob
-from cosched.node.tasks.live_jobs import JobTable
+from cosched.node.tasks.job_table import JobTable
+from cosched.node.tasks.live_job import LiveJob
 from cosched.shm.region import NodeRegion
 from cosched.shm.values import CARRIERS, Phase
 from cosched.version import VERSION

@@ -34,8 +34,8 @@ from cosched.linux.homes import state_directory
 from cosched.node.records.bounded_file import BoundedFile, FilePair
 from cosched.node.records.recorder import Recorder
 from cosched.node.records.user_lines import by
-from cosched.node.tasks.live import LiveJob, LiveTask
-from cosched.node.tasks.live_jobs import JobTable
+from cosched.node.tasks.job_table import JobTable
+from cosched.node.tasks.live_job import LiveJob, LiveTask
 from cosched.rundir.paths import NodePaths, default_run_dir
 from cosched.shm.values import CARRIERS, Phase
 

@@ -15,8 +15,8 @@ from cosched.core.units import NS_PER_MS
 from cosched.linux.task_times import thread_times
 from cosched.node.driver import Driver, clocks
 from cosched.node.records.history_writer import HistoryWriter
-from cosched.node.tasks.live import LiveJob
-from cosched.node.tasks.live_jobs import JobTable
+from cosched.node.tasks.job_table import JobTable
+from cosched.node.tasks.live_job import LiveJob
 
 #: The least time between two readings.
 USE_NS = 500 * NS_PER_MS

@@ -25,8 +25,8 @@ from cosched.node.driver import Driver
 from cosched.node.records.history_writer import HistoryWriter
 from cosched.node.records.recorder import Recorder
 from cosched.node.sockets.registration import RegistrationRefused, TaskHello
+from cosched.node.tasks.job_table import JobTable
 from cosched.node.tasks.life import TaskLife
-from cosched.node.tasks.live_jobs import JobTable
 from cosched.node.tasks.registrar import Registrar, Terms
 from cosched.node.tasks.tending import Launchers
 from cosched.rundir.paths import NodePaths, job_key
