@@ -15,9 +15,9 @@ from textual.screen import ModalScreen
 from textual.widgets import Footer, Static
 
 from cosched.core.errors import CoschedError
-from cosched.observe.top.jobs import Row, Rows
 from cosched.observe.top.model import JobRow, View
 from cosched.observe.top.recent import Recent
+from cosched.observe.top.row_list import Row, Rows
 from cosched.observe.top.sample import Sample
 from cosched.observe.top.text import (
     COLUMNS,

@@ -10,7 +10,7 @@ from rich.style import Style
 from textual.widgets import Static
 
 from cosched.core.errors import CoschedError
-from cosched.observe.top.jobs import Row, Rows
+from cosched.observe.top.row_list import Row, Rows
 from cosched.observe.top.screen import TopApp, WhyScreen
 from cosched.observe.top.text import LEGEND
 from tests.unit.observe.top_samples import job, sample, status, task
