@@ -83,7 +83,7 @@ def node_status(
             branch.value: count for branch, count in sorted(view.machine.counters.items())
         },
         **({"memory": view.gate.memory_status(needs)} if memory else {}),
-        "expectations": msgspec.to_builtins(view.history.predictions),
+        "expectations": msgspec.to_builtins(view.history.expectations),
         "waiting": view.gate.waiting_status(),
         "jobs": [
             {
