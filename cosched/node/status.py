@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from cosched.core.node.admission import Need
+from cosched.core.node.admission import MemoryNeed
 from cosched.core.node.job import JobState
 from cosched.core.node.machine import NodeScheduler
 from cosched.core.node.messages import Mode
@@ -166,7 +166,7 @@ def _class_status(place: ClassLocation) -> dict[str, Any]:
 
 
 def _job_status(
-    view: NodeView, job: LiveJob, now_ns: int, need: Need | None
+    view: NodeView, job: LiveJob, now_ns: int, need: MemoryNeed | None
 ) -> dict[str, Any]:
     state = view.machine.jobs[job.key]
     account = view.recorder.accounts[job.key]
