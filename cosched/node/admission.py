@@ -33,7 +33,7 @@ from cosched.node.tasks.job_table import JobTable
 from cosched.node.tasks.live_job import LiveJob
 from cosched.rundir.paths import job_key
 from cosched.service.loop import Loop
-from cosched.shm.values import Phase
+from cosched.shm.region_values import Phase
 
 log = logging.getLogger(__name__)
 

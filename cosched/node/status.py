@@ -27,7 +27,7 @@ from cosched.node.records.recorder import Recorder
 from cosched.node.tasks.job_table import JobTable
 from cosched.node.tasks.live_job import LiveJob
 from cosched.shm.region import NodeRegion
-from cosched.shm.values import CARRIERS, Phase
+from cosched.shm.region_values import CARRIERS, Phase
 from cosched.version import VERSION
 
 

@@ -37,7 +37,7 @@ from cosched.node.records.user_lines import by
 from cosched.node.tasks.job_table import JobTable
 from cosched.node.tasks.live_job import LiveJob, LiveTask
 from cosched.rundir.paths import NodePaths, default_run_dir
-from cosched.shm.values import CARRIERS, Phase
+from cosched.shm.region_values import CARRIERS, Phase
 
 log = logging.getLogger(__name__)
 

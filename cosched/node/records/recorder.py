@@ -23,7 +23,7 @@ from cosched.node.records.recent_steps import RecentSteps
 from cosched.node.records.trace_file import open_trace, trace_file_pair
 from cosched.node.tasks.job_table import JobTable
 from cosched.node.tasks.live_job import LiveJob, LiveTask
-from cosched.shm.values import CARRIERS
+from cosched.shm.region_values import CARRIERS
 
 log = logging.getLogger(__name__)
 

@@ -25,7 +25,7 @@ from cosched.service.loop import Loop
 from cosched.service.pacing import Lane, Pacer
 from cosched.shm._native import lib
 from cosched.shm.region import Request
-from cosched.shm.values import Phase
+from cosched.shm.region_values import Phase
 
 log = logging.getLogger(__name__)
 

@@ -22,7 +22,7 @@ from cosched.node.tasks.live_job import Claim, LiveJob, LiveTask
 from cosched.rundir.paths import job_key
 from cosched.service.listener import USERS_SHARE, Peer
 from cosched.shm._native import lib
-from cosched.shm.values import CARRIERS, Phase
+from cosched.shm.region_values import CARRIERS, Phase
 
 #: The most jobs of one user: each needs a region, and the daemon can map only so many.
 USERS_JOBS = lib.COSCHED_GUARDED_MAX // USERS_SHARE

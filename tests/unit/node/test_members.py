@@ -33,7 +33,7 @@ from cosched.rundir.paths import NodePaths, job_key
 from cosched.service.loop import Loop
 from cosched.service.pacing import Pacer
 from cosched.shm._native import lib
-from cosched.shm.values import Phase
+from cosched.shm.region_values import Phase
 
 SHADOW = lib.COSCHED_CARRIER_SHADOW
 _numbers = itertools.count()

@@ -40,7 +40,7 @@ from cosched.service.allowance import REST
 from cosched.service.loop import Loop
 from cosched.service.pacing import BURST_NS, Pacer
 from cosched.shm._native import lib
-from cosched.shm.values import Phase
+from cosched.shm.region_values import Phase
 
 ONE = frozenset({0})
 GIB = 1 << 30
