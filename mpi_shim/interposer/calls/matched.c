@@ -1,4 +1,4 @@
-#include "calls/messages.h"
+#include "calls/matched.h"
 
 #include <stdlib.h>
 
@@ -11,7 +11,7 @@ static bool is_none(MPI_Message message) {
     return message == MPI_MESSAGE_NULL || message == MPI_MESSAGE_NO_PROC;
 }
 
-bool cosched_messages_add_plain(MPI_Message message) {
+bool cosched_matched_add_plain(MPI_Message message) {
     struct cosched_entry *entry;
     if (is_none(message))
         return true;
@@ -21,7 +21,7 @@ bool cosched_messages_add_plain(MPI_Message message) {
     return entry != NULL;
 }
 
-bool cosched_messages_carry(MPI_Message message) {
+bool cosched_matched_carry(MPI_Message message) {
     struct cosched_entry *entry;
     if (!cosched_state_uses_prefix() || is_none(message))
         return false;
