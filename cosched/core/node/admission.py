@@ -40,7 +40,7 @@ class Verdict(str, Enum):
 
 
 class MemoryNeed(Struct, frozen=True):
-    """A job's memory need: what it declared or uses, whichever is more."""
+    """A job's memory need: the memory that it declared or uses, whichever is more."""
 
     declared_bytes: int  #: the memory that it declared; 0: none
     measured_bytes: int  #: the memory that its tasks hold now
