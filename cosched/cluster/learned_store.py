@@ -14,7 +14,7 @@ from cosched.core.complaints import Complaints
 from cosched.core.decoding import convert
 from cosched.core.errors import CoschedError
 from cosched.core.symbiosis.labels import Checked
-from cosched.core.symbiosis.pairs import Pair, PairRun
+from cosched.core.symbiosis.program_pairs import Pair, PairRun
 from cosched.core.symbiosis.resources import Limits, Resource
 
 TABLES = """

@@ -19,9 +19,9 @@ from cosched.core.config.layers import (
     read_environment,
     read_options,
 )
+from cosched.core.config.merged_config import Config
 from cosched.core.config.mistakes import Problem
 from cosched.core.config.relations import judge
-from cosched.core.config.values import Config
 from cosched.core.decoding import Malformed, decode_text, shown_text
 from cosched.core.errors import CoschedError
 from cosched.documents import decode_toml

@@ -1,4 +1,4 @@
-"""Builds the command lines that start a job's tasks, one form for each engine.
+"""Builds the command lines that start a job's tasks, one form for a kind of launcher.
 
 There are two cases. If cosched-run gets program, ranks and hosts, this module builds the
 launcher's whole command line. If the user gives a launcher's command line, it stays as it
@@ -34,7 +34,7 @@ class Site(NamedTuple):
     A virtual site (the lab) has ``agent``, ``enter`` and ``network`` besides.
     """
 
-    #: The hosts' names, for users and sockets; (): this machine, or the engine chooses.
+    #: The hosts' names, for users and sockets; (): this machine, or the launcher chooses.
     names: tuple[str, ...] = ()
     #: The hosts' addresses, for the launcher, in the order of ``names``.
     addresses: tuple[str, ...] = ()
@@ -57,7 +57,7 @@ class Layout(NamedTuple):
     """The number of a job's tasks, and the most on each host."""
 
     ranks: int  #: all tasks of the job
-    per_host: int | None  #: the most tasks on a host; None: the site or the engine chooses
+    per_host: int | None  #: the most tasks on a host; None: the site or launcher chooses
 
 
 class Command(NamedTuple):
@@ -94,8 +94,8 @@ def make_layout(
     return Layout(ranks, per_host)
 
 
-def engine_by_name(word: str) -> LauncherKind | None:
-    """Returns the engine if the launcher's name alone determines it."""
+def launcher_kind_of(word: str) -> LauncherKind | None:
+    """Returns the launcher's kind if its name alone determines it."""
     return _BY_NAME.get(os.path.basename(word))
 
 
@@ -117,7 +117,7 @@ def job_command(
         argv = _open_mpi(mpi.engine, site, layout, root=root)
     else:
         raise CoschedError(
-            f"{mpi.mpiexec}: unknown engine; write the launcher yourself: "
+            f"{mpi.mpiexec}: unknown kind of launcher; write the launcher yourself: "
             f"cosched-run -- {mpi.mpiexec} ..."
         )
     line = read_line((str(mpi.mpiexec), *argv, *program), mpi.engine, environ)

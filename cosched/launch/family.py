@@ -1,4 +1,4 @@
-"""Recognises the families of MPI and the engines that start their tasks."""
+"""Recognises the families of MPI and the launchers that start their tasks."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def find_mpi(program: Program, asked: str | None, places: SearchPath) -> Mpi:
 
 
 def launcher_version(launcher: Path, environ: Mapping[str, str]) -> Version:
-    """Returns a launcher's version; for an unknown one the engine INHERIT."""
+    """Returns a launcher's version; for an unknown one the kind INHERIT."""
     words = (str(launcher), "--version")
 
     def ask() -> str:

@@ -20,8 +20,8 @@ from cosched.launch.command import (
     Layout,
     Site,
     binding_in,
-    engine_by_name,
     job_command,
+    launcher_kind_of,
     make_layout,
     own_environment,
     wrapped_command,
@@ -187,7 +187,7 @@ def _resolve_wrapped(
     if front:
         require(front[0], places.environ)
     launcher = require(word, places.environ, "launcher")
-    engine = engine_by_name(word)
+    engine = launcher_kind_of(word)
     family = None
     if engine is None or engine is LauncherKind.ORTE:
         version = launcher_version(launcher, places.environ)

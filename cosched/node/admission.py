@@ -20,7 +20,7 @@ from msgspec import Struct, field
 from cosched.core.node.admission import (
     Candidate,
     Decision,
-    Need,
+    MemoryNeed,
     Verdict,
     free_bytes,
     judge,
@@ -29,11 +29,11 @@ from cosched.core.units import NS_PER_MS, NS_PER_S
 from cosched.node.memory_meter import MemoryMeter
 from cosched.node.records.user_lines import by
 from cosched.node.sockets.registration import Applicant, Register, RegistrationRefused
-from cosched.node.tasks.live import LiveJob
-from cosched.node.tasks.live_jobs import JobTable
+from cosched.node.tasks.job_table import JobTable
+from cosched.node.tasks.live_job import LiveJob
 from cosched.rundir.paths import job_key
 from cosched.service.loop import Loop
-from cosched.shm.values import Phase
+from cosched.shm.region_values import Phase
 
 log = logging.getLogger(__name__)
 
@@ -188,10 +188,10 @@ class MemoryAdmission:
         node = self._meter.node(sum(n.measured_bytes for n in admitted) + waiting_bytes)
         return judge(node, admitted, candidates, self._now_ns())
 
-    def _need_of(self, job: LiveJob) -> Need:
+    def _need_of(self, job: LiveJob) -> MemoryNeed:
         return self._meter.need(job.declared_bytes, job.tasks)
 
-    def _need(self, line: _Line) -> Need:
+    def _need(self, line: _Line) -> MemoryNeed:
         return self._meter.need(line.declared_bytes, line.pids)
 
     def _open(self, line: _Line, decision: Decision) -> None:
@@ -237,11 +237,11 @@ class MemoryAdmission:
 
     # -- for people -------------------------------------------------------------------
 
-    def needs(self) -> dict[str, Need]:
+    def needs(self) -> dict[str, MemoryNeed]:
         """Returns the memory need of each job; it reads /proc for every task."""
         return {job.key: self._need_of(job) for job in self._jobs}
 
-    def memory_status(self, needs: Mapping[str, Need]) -> dict[str, Any]:
+    def memory_status(self, needs: Mapping[str, MemoryNeed]) -> dict[str, Any]:
         """Returns the part ``memory`` of the node's status from the needs of its jobs."""
         waiting = sum(self._need(line).measured_bytes for line in self._lines.values())
         held = sum(need.measured_bytes for need in needs.values())
@@ -271,7 +271,7 @@ class MemoryAdmission:
         ]
 
     @staticmethod
-    def job_status(need: Need) -> dict[str, int]:
+    def job_status(need: MemoryNeed) -> dict[str, int]:
         """Returns the part ``memory`` of a job's status."""
         return {
             "declared_bytes": need.declared_bytes,

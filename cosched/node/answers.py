@@ -12,7 +12,7 @@ from cosched.node.driver import Driver, clocks
 from cosched.node.records.explain import explain
 from cosched.node.records.history_writer import HistoryWriter
 from cosched.node.sockets.control import Held
-from cosched.node.tasks.live_jobs import JobTable
+from cosched.node.tasks.job_table import JobTable
 from cosched.rundir.paths import job_key
 
 

@@ -23,8 +23,8 @@ from cosched.core.trace.sharing import Neighbour
 from cosched.core.units import NS_PER_S
 from cosched.node.driver import Driver
 from cosched.node.records.history_writer import HistoryWriter
-from cosched.node.tasks.live import LiveJob
-from cosched.node.tasks.live_jobs import JobTable
+from cosched.node.tasks.job_table import JobTable
+from cosched.node.tasks.live_job import LiveJob
 
 #: The most jobs whose kind and label are kept; older ones are forgotten.
 JOBS_MOST = 1024

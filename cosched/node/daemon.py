@@ -51,10 +51,10 @@ from cosched.node.records.recorder import Recorder
 from cosched.node.sockets.control import ControlSocket
 from cosched.node.sockets.registration import RegistrationSocket, TaskHello, Welcome
 from cosched.node.status import NodeView, node_status
+from cosched.node.tasks.job_table import JobTable
 from cosched.node.tasks.killed_tasks import KilledTasks
 from cosched.node.tasks.life import TaskLife
-from cosched.node.tasks.live import LiveJob
-from cosched.node.tasks.live_jobs import JobTable
+from cosched.node.tasks.live_job import LiveJob
 from cosched.node.tasks.registrar import Registrar, Terms
 from cosched.node.tasks.spending_reader import SpendingReader
 from cosched.node.tasks.tending import Launchers
@@ -131,7 +131,7 @@ class SchedulerDaemon:
         )
         self._killed = KilledTasks(self.machine, self.jobs, classes)
         self._launchers = Launchers(self.machine, self.jobs, self._members, classes.cpu_ns)
-        self.gate = self._make_gate()
+        self.admission = self._make_admission()
         allow = options.private if options.allow_raise is None else options.allow_raise
         self._owners = Owners(self.driver, self.jobs, raising=allow)
 
@@ -154,7 +154,7 @@ class SchedulerDaemon:
             set_alarm=self._set_alarm,
         )
 
-    def _make_gate(self) -> MemoryAdmission:
+    def _make_admission(self) -> MemoryAdmission:
         terms = Terms(self.options.private, self.options.limits)
         self._registrar = Registrar(self.machine, self.jobs, self._members, terms)
         meter = MemoryMeter(self.options.memory)
@@ -192,7 +192,7 @@ class SchedulerDaemon:
         self._loop.run()
         registrations, requests = listeners
         registrations.close()
-        self.gate.close()
+        self.admission.close()
         requests.close()
         if self._presence.replaced:
             self._leave()
@@ -218,7 +218,7 @@ class SchedulerDaemon:
         registration = RegistrationSocket(
             self.paths.register_socket,
             self._loop,
-            self.gate.admit,
+            self.admission.admit,
             mode=mode,
             complaints=complaints,
             pacer=self._pacer,
@@ -249,7 +249,7 @@ class SchedulerDaemon:
         return registration.listener, self._control.listener
 
     def _take_over(self, job: LiveJob) -> None:
-        self.gate.take_over(job)
+        self.admission.take_over(job)
         self._owners.take_over(job)
 
     def _leave(self) -> None:
@@ -378,7 +378,7 @@ class SchedulerDaemon:
             self.driver.feed(AlarmRang(**clocks()))
 
     def _is_needed(self) -> bool:
-        return bool(self._control.leases or len(self.jobs) or len(self.gate))
+        return bool(self._control.leases or len(self.jobs) or len(self.admission))
 
     # -- control --------------------------------------------------------------------
 
@@ -395,7 +395,7 @@ class SchedulerDaemon:
             jobs=self.jobs,
             region=self.region,
             timer=self.timer,
-            gate=self.gate,
+            admission=self.admission,
             recorder=self.recorder,
             history=self.history,
             companions=self._companions,

@@ -26,7 +26,7 @@ from cosched.core.node.messages import (
 )
 from cosched.linux.classes import ClassScheduler, ShareRefused
 from cosched.node.records.user_lines import by
-from cosched.node.tasks.live_jobs import JobTable
+from cosched.node.tasks.job_table import JobTable
 from cosched.shm.region import JobRegion, NodeRegion
 
 log = logging.getLogger(__name__)

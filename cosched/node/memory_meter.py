@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from cosched.core.config.schema import NodeConfig
-from cosched.core.node.admission import Need, Node
+from cosched.core.node.admission import MemoryNeed, Node
 from cosched.linux.memory import held_bytes, machine_memory, pressure_percent
 
 
@@ -37,9 +37,9 @@ class MemoryMeter:
         """Whether a job may have to wait for memory."""
         return self._terms.capacity_bytes != 0
 
-    def need(self, declared_bytes: int, pids: Iterable[int]) -> Need:
+    def need(self, declared_bytes: int, pids: Iterable[int]) -> MemoryNeed:
         """Returns the memory need of a job with these processes."""
-        return Need(declared_bytes, self._held(pids))
+        return MemoryNeed(declared_bytes, self._held(pids))
 
     def node(self, held: int) -> Node:
         """Returns the node's memory; ``held``: the bytes of all jobs, waiting ones too."""

@@ -16,8 +16,8 @@ from cosched.core.node.messages import Mode, ModeChosen, RestChosen
 from cosched.linux.users import named_user
 from cosched.node.driver import Driver, clocks
 from cosched.node.records.user_lines import by
-from cosched.node.tasks.live import LiveJob
-from cosched.node.tasks.live_jobs import JobTable
+from cosched.node.tasks.job_table import JobTable
+from cosched.node.tasks.live_job import LiveJob
 
 log = logging.getLogger(__name__)
 

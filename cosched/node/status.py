@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from cosched.core.node.admission import Need
+from cosched.core.node.admission import MemoryNeed
 from cosched.core.node.job import JobState
 from cosched.core.node.machine import NodeScheduler
 from cosched.core.node.messages import Mode
@@ -24,10 +24,10 @@ from cosched.node.children.timer_process import TimerProcess
 from cosched.node.companions import Companions
 from cosched.node.records.history_writer import HistoryWriter
 from cosched.node.records.recorder import Recorder
-from cosched.node.tasks.live import LiveJob
-from cosched.node.tasks.live_jobs import JobTable
+from cosched.node.tasks.job_table import JobTable
+from cosched.node.tasks.live_job import LiveJob
 from cosched.shm.region import NodeRegion
-from cosched.shm.values import CARRIERS, Phase
+from cosched.shm.region_values import CARRIERS, Phase
 from cosched.version import VERSION
 
 
@@ -44,7 +44,7 @@ class NodeView(NamedTuple):
     jobs: JobTable  #: the jobs with their tasks and regions
     region: NodeRegion  #: the region that the timer daemon shares, with its report
     timer: TimerProcess  #: the process of the timer daemon
-    gate: MemoryAdmission  #: the memory of the jobs, and the jobs that wait for it
+    admission: MemoryAdmission  #: the memory of the jobs, and the jobs that wait for it
     recorder: Recorder  #: the accounts of the jobs
     history: HistoryWriter  #: the ended jobs, and the forecasts made from them
     companions: Companions  #: the jobs that share the node
@@ -59,7 +59,7 @@ def node_status(
     With ``since_wall_ns`` it has the intervals in which each job was scheduled since then.
     Without ``memory`` it leaves out all memory: to measure it costs more than the rest.
     """
-    needs = view.gate.needs() if memory else {}
+    needs = view.admission.needs() if memory else {}
     now_ns = time.monotonic_ns()
     prospects = view.machine.prospects(now_ns)
     view.recorder.look_at_fillings()
@@ -82,9 +82,9 @@ def node_status(
         "counters": {
             branch.value: count for branch, count in sorted(view.machine.counters.items())
         },
-        **({"memory": view.gate.memory_status(needs)} if memory else {}),
-        "expectations": msgspec.to_builtins(view.history.predictions),
-        "waiting": view.gate.waiting_status(),
+        **({"memory": view.admission.memory_status(needs)} if memory else {}),
+        "expectations": msgspec.to_builtins(view.history.expectations),
+        "waiting": view.admission.waiting_status(),
         "jobs": [
             {
                 **_job_status(view, job, now_ns, needs.get(job.key)),
@@ -166,7 +166,7 @@ def _class_status(place: ClassLocation) -> dict[str, Any]:
 
 
 def _job_status(
-    view: NodeView, job: LiveJob, now_ns: int, need: Need | None
+    view: NodeView, job: LiveJob, now_ns: int, need: MemoryNeed | None
 ) -> dict[str, Any]:
     state = view.machine.jobs[job.key]
     account = view.recorder.accounts[job.key]
@@ -194,7 +194,7 @@ def _job_status(
         "granted": account.granted,
         "refused": {reason.value: count for reason, count in account.refused.items()},
         "dropped_requests": int(job.region.data.ring.dropped),
-        **({"memory": view.gate.job_status(need)} if need else {}),
+        **({"memory": view.admission.job_status(need)} if need else {}),
         "left": view.history.left(job.key),
         "tasks": [
             {

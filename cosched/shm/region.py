@@ -25,7 +25,7 @@ from cosched.core.node.knowledge import Expectation
 from cosched.core.node.messages import Mode, OrderTimer
 from cosched.shm._native import ffi, lib
 from cosched.shm.objects import make_object, open_object, remove_object
-from cosched.shm.values import RESOURCES, Phase, read_expectation, read_limits
+from cosched.shm.region_values import RESOURCES, Phase, read_expectation, read_limits
 
 ATTACH_TIMEOUT_S = 2.0
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.experiments.startup.live import read_live
+from benchmarks.experiments.startup.live_comparison import read_live
 from cosched.lab import life, slurm, slurm_conf
 from tests.places import ROOT
 

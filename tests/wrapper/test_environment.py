@@ -13,7 +13,7 @@ from cosched.core.node.knowledge import UNKNOWN, Expectation
 from cosched.core.units import LENGTH_MAX_NS
 from cosched.launch.environment import Part, task_environment
 from cosched.shm._native import ffi, lib
-from cosched.shm.values import read_expectation, read_limits
+from cosched.shm.region_values import read_expectation, read_limits
 from mpi_shim.wrapper.task.environment import Environment, text
 
 NUMBER_ENDS = "below 2^64: it is ignored"

@@ -24,7 +24,7 @@ from benchmarks.experiments.startup import page
 from benchmarks.experiments.startup.documents import document, read, text
 from benchmarks.experiments.startup.emulate import collect, costs, emulate, summaries
 from benchmarks.experiments.startup.figures import draw
-from benchmarks.experiments.startup.live import read_live
+from benchmarks.experiments.startup.live_comparison import read_live
 from benchmarks.experiments.startup.measure import Report, measure
 from benchmarks.experiments.startup.plans import MEASURED, TITLES, points_of
 

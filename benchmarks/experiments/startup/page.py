@@ -10,7 +10,7 @@ from benchmarks.experiments.section import rewrite
 from benchmarks.experiments.startup.claims import LIVE_CHUNKS, aims, claims
 from benchmarks.experiments.startup.documents import MIDDLE, Document, text
 from benchmarks.experiments.startup.figures import draw
-from benchmarks.experiments.startup.live import section
+from benchmarks.experiments.startup.live_comparison import section
 from benchmarks.experiments.startup.plans import TITLES
 from benchmarks.experiments.stored import Stored, keep
 from cosched.tables import markdown

@@ -34,7 +34,7 @@ from benchmarks.experiment import (
     write_json,
 )
 from benchmarks.experiments.startup.documents import Point, document
-from benchmarks.experiments.startup.live import beside
+from benchmarks.experiments.startup.live_comparison import beside
 from benchmarks.experiments.startup.plans import TITLES
 from benchmarks.progress_lines import counted_steps
 from cosched.cluster.agent.steps import (

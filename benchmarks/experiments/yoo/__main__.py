@@ -50,8 +50,9 @@ from benchmarks.experiments.yoo.plans import PLANS, SCALES, Plan, Way, make_plan
 from benchmarks.experiments.yoo.yoo_table import text_table
 from benchmarks.npb.kernels import load as load_kernels
 from cosched.bench.measure.equal_speed import rescaled, speeds, usual_probe_us
-from cosched.bench.results.results import ArmSummary, Run, summarise
+from cosched.bench.results.results import Run
 from cosched.bench.results.run_store import open_run_store
+from cosched.bench.results.summary import ArmSummary, summarise
 from cosched.bench.run.arms import parse_arms
 from cosched.bench.run.budget import Budget
 from cosched.bench.run.progress import open_progress

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from statistics import median
 
-from cosched.bench.results.results import ArmSummary, JobResult, Run, summarise_arms
+from cosched.bench.results.results import JobResult, Run
+from cosched.bench.results.summary import ArmSummary, summarise_arms
 
 #: A smaller difference of the machine's speed between runs is ignored.
 WITHIN = 0.03

@@ -18,8 +18,9 @@ from msgspec import to_builtins
 
 from cosched.bench.measure.equal_speed import at_usual_speed
 from cosched.bench.measure.load import OutsideLoad
-from cosched.bench.results.results import ArmSummary, Run, Spread, ratios
+from cosched.bench.results.results import Run
 from cosched.bench.results.slowdown import BOUND_S
+from cosched.bench.results.summary import ArmSummary, Spread, ratios
 from cosched.bench.workload.file import JobSpec, Workload
 
 FORMAT = "cosched-bench-1"

@@ -8,8 +8,9 @@ from statistics import median
 
 from cosched.bench.measure.equal_speed import at_usual_speed, speeds
 from cosched.bench.measure.load import DISCARD_ABOVE
-from cosched.bench.results.results import ArmSummary, Ratio, Run, Spread, ratios
+from cosched.bench.results.results import Run
 from cosched.bench.results.slowdown import BOUND_S
+from cosched.bench.results.summary import ArmSummary, Ratio, Spread, ratios
 from cosched.bench.run.arms import Arm
 from cosched.tables import WIDTH, table
 

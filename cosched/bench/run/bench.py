@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from cosched.bench.results.document import document
-from cosched.bench.results.results import ArmSummary, Run, summarise_arms
+from cosched.bench.results.results import Run
 from cosched.bench.results.results_table import known_lengths, render
 from cosched.bench.results.run_store import open_run_store
+from cosched.bench.results.summary import ArmSummary, summarise_arms
 from cosched.bench.run.arms import Arm, Setup
 from cosched.bench.run.budget import Budget
 from cosched.bench.run.progress import open_progress

@@ -26,7 +26,7 @@ from cosched.core.symbiosis.labels import WRONG_RUNS
 from cosched.core.trace.job_record import JobRecord
 from cosched.core.units import NS_PER_S, parse_duration
 from cosched.launch.environment import name_on_nodes
-from cosched.observe.columns import HISTORY
+from cosched.observe.history_columns import HISTORY
 from cosched.observe.job_summary import JobSummary, document, runs, summary
 from cosched.observe.label_effects import label_rows, label_table
 from cosched.observe.reach.ways import Way

@@ -18,10 +18,10 @@ from cosched.cli.nodes.config_set import Set
 from cosched.cli.options import asked_run_dir_option, json_option
 from cosched.config.config_files import OPERATOR_FILE
 from cosched.config.cosched_toml import examine, examine_file
+from cosched.core.config.merged_config import Config
 from cosched.core.config.mistakes import Problem
 from cosched.core.config.schema import KEYS
 from cosched.core.config.tables import Key
-from cosched.core.config.values import Config
 from cosched.core.errors import CoschedError
 from cosched.documents import problems_of, read_toml
 from cosched.observe.status import gather

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from cosched.core.config.merged_config import Config
 from cosched.core.config.schema import LIVE
-from cosched.core.config.values import Config
 from cosched.core.counting import named
 from cosched.observe.status import Status
 

@@ -18,9 +18,9 @@ from cosched.cluster.agent.node_parts import read_parts
 from cosched.cluster.agent.node_starts import NodeStarts
 from cosched.cluster.agent.nodejob import Designs
 from cosched.cluster.agent.own_daemons import OwnDaemons
+from cosched.cluster.agent.passed_requests import UserRequests
 from cosched.cluster.agent.preparing import SLOTS, Stewards
 from cosched.cluster.agent.proofs import Proofs
-from cosched.cluster.agent.requests import UserRequests
 from cosched.cluster.agent.sharing_reports import SharingReports, daemon_sockets
 from cosched.cluster.agent.steps import StepNotes
 from cosched.cluster.agent.stewards import Nursery

@@ -12,11 +12,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from cosched.core.config.merged_config import Config, Origin, Setting, Source
 from cosched.core.config.mistakes import Mistake, Problem, key_lines, place, placed
 from cosched.core.config.schema import BY_PATH, KEYS, Sections, variable_of
 from cosched.core.config.suggestions import suggest
 from cosched.core.config.tables import fill, parse
-from cosched.core.config.values import Config, Origin, Setting, Source
 from cosched.core.config.variables import setting_variables
 from cosched.core.errors import CoschedError
 

@@ -4,8 +4,8 @@ Jobs that take turns on a CPU are all in memory. A job that does not fit beside 
 jobs waits before it begins, while it holds nearly no memory. Jobs wait in the order of
 their arrival, and no job overtakes another.
 
-A job's *need* is the memory that it declared or uses, whichever is more. The job fits if
-its need is at most the free memory:
+A job's *memory need* is the memory that it declared or uses, whichever is more. The job
+fits if its need is at most the free memory:
 
     free = usable - needs of the admitted jobs - memory that other waiting jobs use now
 
@@ -39,8 +39,8 @@ class Verdict(str, Enum):
     REFUSED = "refused"  # it needs more than the node has
 
 
-class Need(Struct, frozen=True):
-    """A job's need of memory."""
+class MemoryNeed(Struct, frozen=True):
+    """A job's memory need: the memory that it declared or uses, whichever is more."""
 
     declared_bytes: int  #: the memory that it declared; 0: none
     measured_bytes: int  #: the memory that its tasks hold now
@@ -54,7 +54,7 @@ class Candidate(Struct, frozen=True):
     """A job that wants to begin."""
 
     job: str  #: its name
-    need: Need  #: its need of memory
+    need: MemoryNeed  #: its memory need
     since_ns: int  #: the beginning of its wait, by the monotonic clock
 
 
@@ -77,13 +77,13 @@ class Decision(Struct, frozen=True):
     reason: str  #: the reason, a text for users
 
 
-def free_bytes(node: Node, admitted: Iterable[Need]) -> int:
+def free_bytes(node: Node, admitted: Iterable[MemoryNeed]) -> int:
     """Returns the memory that is left; never negative."""
     return max(0, node.usable_bytes - sum(need.bytes for need in admitted))
 
 
 def judge(
-    node: Node, admitted: Sequence[Need], waiting: Sequence[Candidate], now_ns: int
+    node: Node, admitted: Sequence[MemoryNeed], waiting: Sequence[Candidate], now_ns: int
 ) -> tuple[Decision, ...]:
     """Returns a decision for each waiting job, in the order of arrival."""
     inside = list(admitted)
@@ -111,7 +111,7 @@ def judge(
 
 def _judge_one(
     node: Node,
-    inside: Sequence[Need],
+    inside: Sequence[MemoryNeed],
     candidate: Candidate,
     others_bytes: int,
     first: Candidate | None,

@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from cosched.core.node.cpu_need import mostly_waits
 from cosched.core.node.job import JobState
 from cosched.core.node.messages import Job
-from cosched.core.node.need import mostly_waits
 
 UNSCHEDULED_PERCENT = 1  #: the paper's share of an unscheduled class (section 2.2.2)
 #: The share of all jobs together that compute while a job is scheduled that mostly waits.

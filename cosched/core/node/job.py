@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from msgspec import Struct, field, structs
 
+from cosched.core.node.cpu_need import Reading, Use, measured_percent, next_percent
 from cosched.core.node.knowledge import UNKNOWN, Expectation
 from cosched.core.node.messages import Cause, Job, Mode, Task
-from cosched.core.node.need import Reading, Use, measured_percent, next_percent
 from cosched.core.units import NS_PER_S
 
 #: A submission counts as recent for this long; see ``submission_key``. It covers the time

@@ -30,7 +30,7 @@ Additions to the paper, and the files that hold them:
     switch    jobs that start together run in the order of their submission on all nodes. A
               job that needs many CPUs gets them from jobs in their slices
     fairness  bounds on the CPU time from which a newcomer's account starts
-    need      a job that mostly waits comes before one that can compute in its waits
+    cpu_need  a job that mostly waits comes before one that can compute in its waits
     modes     a job's owner may suspend, release or raise it
     steering  a driver of several nodes may give a job a turn
     rests     the driver may stop jobs for a moment, to see others on other CPUs alone

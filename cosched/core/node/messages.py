@@ -12,8 +12,8 @@ from enum import Enum
 
 from msgspec import Struct
 
+from cosched.core.node.cpu_need import Use
 from cosched.core.node.knowledge import UNKNOWN, Ended, Expectation
-from cosched.core.node.need import Use
 from cosched.core.node.prospect import Prospect
 from cosched.core.node.settings import Settings
 

@@ -34,7 +34,7 @@ from cosched.core.node.messages import (
     ShutdownRequested,
 )
 from cosched.core.node.process_table import NodeSnapshot
-from cosched.core.trace.tracker import TaskTracker
+from cosched.core.trace.task_tracker import TaskTracker
 from cosched.core.units import NS_PER_S
 
 #: How many intervals a job's account keeps one by one, the last ones.

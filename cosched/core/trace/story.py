@@ -21,7 +21,7 @@ from cosched.core.node.messages import (
     Task,
 )
 from cosched.core.node.prospect import Prospect
-from cosched.core.trace.tracker import TaskTracker
+from cosched.core.trace.task_tracker import TaskTracker
 
 
 class Note(Struct, frozen=True):

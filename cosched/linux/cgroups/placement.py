@@ -5,8 +5,8 @@ there and on the levels above (``cgroups.inplace``). No task is moved, so the en
 limits, devices and accounts stay.
 
 Moved: the task is in no such group. It goes into a class of our own (``GroupClasses``),
-unless it would leave limits that bind its user (``cgroups.limits``) or the operator forbids
-moving.
+unless it would leave limits that bind its user (``cgroups.kept_groups``), or the operator
+forbids moving.
 
 Duty cycle: all other tasks are stopped and continued (``dutycycle``) where they are.
 
@@ -34,7 +34,7 @@ from cosched.linux.cgroups.inplace.borrowed import BorrowedGroups
 from cosched.linux.cgroups.inplace.choice import Refusal, choose, path_text
 from cosched.linux.cgroups.inplace.job_groups import Group
 from cosched.linux.cgroups.inplace.levels import Part
-from cosched.linux.cgroups.limits import why_kept
+from cosched.linux.cgroups.kept_groups import why_kept
 from cosched.linux.classes import (
     ClassLocation,
     ClassScheduler,

@@ -1,1 +1,1 @@
-"""Has the parts of ``linux`` that are in C: kicks of CPUs, and held processes."""
+"""Kicks CPUs and holds processes (``kick``, ``held_process``), by parts in C."""

@@ -16,6 +16,7 @@ from cosched.core.errors import CoschedError
 from cosched.core.node.knowledge import Ended
 from cosched.core.symbiosis.limited import Spending
 from cosched.core.trace.account import Account, Standing
+from cosched.core.trace.expectation_counts import ExpectationCounts
 from cosched.core.trace.fair_ring import FairRing
 from cosched.core.trace.filling import Filling
 from cosched.core.trace.job_record import (
@@ -27,17 +28,16 @@ from cosched.core.trace.job_record import (
     line_of,
     owner_of,
 )
-from cosched.core.trace.predictions import Predictions
 from cosched.core.trace.sharing import Neighbour, Sharing
 from cosched.core.units import NS_PER_S
 from cosched.linux.homes import state_directory
 from cosched.node.records.bounded_file import BoundedFile, FilePair
 from cosched.node.records.recorder import Recorder
 from cosched.node.records.user_lines import by
-from cosched.node.tasks.live import LiveJob, LiveTask
-from cosched.node.tasks.live_jobs import JobTable
+from cosched.node.tasks.job_table import JobTable
+from cosched.node.tasks.live_job import LiveJob, LiveTask
 from cosched.rundir.paths import NodePaths, default_run_dir
-from cosched.shm.values import CARRIERS, Phase
+from cosched.shm.region_values import CARRIERS, Phase
 
 log = logging.getLogger(__name__)
 
@@ -112,7 +112,7 @@ class HistoryWriter:
         self._shared: deque[JobRecord] = deque(maxlen=SHARED_MOST)
         self._file: BoundedFile | None = None
         self._age_ns: int | None = None
-        self.predictions = Predictions()
+        self.expectations = ExpectationCounts()
 
     def open(self, place: FilePair, age_ns: int | None = None) -> None:
         """Reads the records in ``place`` and starts to write there. age_ns: how long a
@@ -259,7 +259,7 @@ class HistoryWriter:
         record = _record(self._node, job, tally, account, filling)
         line = encode_record(record)
         self._records.add(record.uid, line)
-        self.predictions.add(record)
+        self.expectations.add(record)
         if record.sharing is not None:
             self._shared.append(record)
         log.info("%s", line_of(record), extra=by(job.uid))

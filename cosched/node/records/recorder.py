@@ -21,9 +21,9 @@ from cosched.core.trace.filling import Fillings
 from cosched.node.records.bounded_file import BoundedFile
 from cosched.node.records.recent_steps import RecentSteps
 from cosched.node.records.trace_file import open_trace, trace_file_pair
-from cosched.node.tasks.live import LiveJob, LiveTask
-from cosched.node.tasks.live_jobs import JobTable
-from cosched.shm.values import CARRIERS
+from cosched.node.tasks.job_table import JobTable
+from cosched.node.tasks.live_job import LiveJob, LiveTask
+from cosched.shm.region_values import CARRIERS
 
 log = logging.getLogger(__name__)
 

@@ -26,7 +26,7 @@ from cosched.service.listener import Peer, UnixListener, hold_peer, peer_of
 from cosched.service.loop import Loop
 from cosched.service.pacing import Lane, Pacer
 from cosched.shm._native import ffi, lib
-from cosched.shm.values import CARRIERS, Phase, read_expectation, read_limits
+from cosched.shm.region_values import CARRIERS, Phase, read_expectation, read_limits
 
 HELLO_TIMEOUT_NS = 2 * NS_PER_S
 

@@ -14,7 +14,7 @@ from cosched.core.errors import CoschedError
 from cosched.core.node.machine import NodeScheduler
 from cosched.linux import proc
 from cosched.linux.classes import ClassScheduler
-from cosched.node.tasks.live_jobs import JobTable
+from cosched.node.tasks.job_table import JobTable
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from cosched.core.errors import CoschedError
 from cosched.linux import proc
-from cosched.node.tasks.live import LiveTask
+from cosched.node.tasks.live_job import LiveTask
 from cosched.rundir.paths import NodePaths, check_job_name
 from cosched.shm.objects import SHM
 from cosched.shm.region import JobRegion

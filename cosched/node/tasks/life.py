@@ -19,13 +19,13 @@ from cosched.node.bell import silence
 from cosched.node.driver import Driver, clocks
 from cosched.node.records.history_writer import HistoryWriter
 from cosched.node.records.user_lines import by
-from cosched.node.tasks.live import Claim, LiveJob, LiveTask
-from cosched.node.tasks.live_jobs import JobTable
+from cosched.node.tasks.job_table import JobTable
+from cosched.node.tasks.live_job import Claim, LiveJob, LiveTask
 from cosched.service.loop import Loop
 from cosched.service.pacing import Lane, Pacer
 from cosched.shm._native import lib
 from cosched.shm.region import Request
-from cosched.shm.values import Phase
+from cosched.shm.region_values import Phase
 
 log = logging.getLogger(__name__)
 

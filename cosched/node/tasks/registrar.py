@@ -16,13 +16,13 @@ from cosched.core.node.job import began_after_s
 from cosched.core.node.machine import NodeScheduler
 from cosched.linux.pidfd import exited
 from cosched.node.sockets.registration import RegistrationRefused, TaskHello, Welcome
+from cosched.node.tasks.job_table import JobTable
 from cosched.node.tasks.life import Origin, TaskLife
-from cosched.node.tasks.live import Claim, LiveJob, LiveTask
-from cosched.node.tasks.live_jobs import JobTable
+from cosched.node.tasks.live_job import Claim, LiveJob, LiveTask
 from cosched.rundir.paths import job_key
 from cosched.service.listener import USERS_SHARE, Peer
 from cosched.shm._native import lib
-from cosched.shm.values import CARRIERS, Phase
+from cosched.shm.region_values import CARRIERS, Phase
 
 #: The most jobs of one user: each needs a region, and the daemon can map only so many.
 USERS_JOBS = lib.COSCHED_GUARDED_MAX // USERS_SHARE

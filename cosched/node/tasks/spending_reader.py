@@ -17,8 +17,8 @@ from cosched.core.units import NS_PER_S
 from cosched.linux.classes import ClassScheduler
 from cosched.linux.task_times import stalled_ns, task_times
 from cosched.node.records.history_writer import HistoryWriter
-from cosched.node.tasks.live import LiveJob, LiveTask
-from cosched.node.tasks.live_jobs import JobTable
+from cosched.node.tasks.job_table import JobTable
+from cosched.node.tasks.live_job import LiveJob, LiveTask
 
 
 class _Readings(Struct):

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from cosched.core.node.launchers import IDLE_NS, are_idle
 from cosched.core.node.machine import NodeScheduler
 from cosched.core.node.messages import Mode
+from cosched.node.tasks.job_table import JobTable
 from cosched.node.tasks.life import TaskLife
-from cosched.node.tasks.live_jobs import JobTable
 
 
 class Launchers:

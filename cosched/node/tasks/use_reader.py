@@ -1,7 +1,7 @@
 """Reads what the jobs of a node do with their CPUs.
 
-The order of the jobs needs it (``core.node.need``), and so do the accounts of filled waits
-(``core.trace.filling``).
+The order of the jobs needs it (``core.node.cpu_need``), and so do the accounts of filled
+waits (``core.trace.filling``).
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from cosched.core.node.cpu_need import Use
 from cosched.core.node.messages import Job, UseRead
-from cosched.core.node.need import Use
 from cosched.core.units import NS_PER_MS
 from cosched.linux.task_times import thread_times
 from cosched.node.driver import Driver, clocks
 from cosched.node.records.history_writer import HistoryWriter
-from cosched.node.tasks.live import LiveJob
-from cosched.node.tasks.live_jobs import JobTable
+from cosched.node.tasks.job_table import JobTable
+from cosched.node.tasks.live_job import LiveJob
 
 #: The least time between two readings.
 USE_NS = 500 * NS_PER_MS

@@ -19,7 +19,7 @@ from cosched.core.errors import CoschedError
 from cosched.linux.classes import ClassScheduler
 from cosched.node.lifetime.remains import remove_remains
 from cosched.node.tasks.left import LeftJob, find_left
-from cosched.node.tasks.live import LiveTask
+from cosched.node.tasks.live_job import LiveTask
 from cosched.rundir.lock import lock_holder, locked
 from cosched.rundir.paths import NodePaths
 from cosched.service.loop import Loop

@@ -15,19 +15,12 @@ from textual.screen import ModalScreen
 from textual.widgets import Footer, Static
 
 from cosched.core.errors import CoschedError
-from cosched.observe.top.jobs import Row, Rows
+from cosched.observe.top.job_columns import COLUMNS, LEGEND, header, sort_jobs, sparkline
 from cosched.observe.top.model import JobRow, View
 from cosched.observe.top.recent import Recent
+from cosched.observe.top.row_list import Row, Rows
 from cosched.observe.top.sample import Sample
-from cosched.observe.top.text import (
-    COLUMNS,
-    LEGEND,
-    header,
-    node_line,
-    sort_jobs,
-    sparkline,
-    summary,
-)
+from cosched.observe.top.text import node_line, summary
 
 Sampler = Callable[[], Sample]
 #: The text of ``cosched why`` for a job on its nodes.

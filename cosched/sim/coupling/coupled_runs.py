@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from cosched.core.cluster.coupling.coupled_queue import CoupledQueue
 from cosched.core.cluster.coupling.groups import Group, Rights, Timing
 from cosched.core.cluster.coupling.machine import Coupling as Machine
-from cosched.core.cluster.coupling.queue import CoupledQueue
 from cosched.core.cluster.coupling.settings import CouplingSettings
 from cosched.core.cluster.queue.machine import QueueMachine
 from cosched.core.cluster.queue.places.blocks import allocation_of

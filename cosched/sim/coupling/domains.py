@@ -14,6 +14,12 @@ from functools import partial
 
 import msgspec
 
+from cosched.core.cluster.coupling.coupled_queue import (
+    Command,
+    CoupledQueue,
+    Event,
+    PrepareOn,
+)
 from cosched.core.cluster.coupling.engine_messages import (
     GoJob,
     HoldJob,
@@ -33,7 +39,6 @@ from cosched.core.cluster.coupling.mate_messages import (
     NotReady,
     Question,
 )
-from cosched.core.cluster.coupling.queue import Command, CoupledQueue, Event, PrepareOn
 from cosched.core.cluster.queue.queue_commands import EndJob, StartJob, WakeAt
 from cosched.core.cluster.queue.queue_events import JobFailedToStart
 from cosched.sim.logs.workload import Estimates, Workload

@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/handles.h"
 #include "base/library.h"
-#include "base/table.h"
 
 #define REMEMBERED_BITS 6
 
@@ -165,7 +165,7 @@ bool cosched_pmpi_called_from(const void *caller) {
         const void *caller;
         bool verdict;
     } known[1 << REMEMBERED_BITS];
-    unsigned slot = cosched_table_hash((uintptr_t)caller, REMEMBERED_BITS);
+    unsigned slot = cosched_handles_hash((uintptr_t)caller, REMEMBERED_BITS);
     if (known[slot].caller != caller) {
         known[slot].caller = caller;
         known[slot].verdict = cosched_pmpi_contains(caller);

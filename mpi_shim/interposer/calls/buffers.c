@@ -6,8 +6,8 @@
 #include <limits.h>
 #include <stdlib.h>
 
+#include "base/handles.h"
 #include "base/state.h"
-#include "base/table.h"
 #include "calls/do.h"
 
 /* One byte more may cost a message that much more, for alignment. No message takes less than
@@ -24,7 +24,7 @@ struct stand_in {
 };
 _Static_assert(offsetof(struct stand_in, entry) == 0, "an entry is its stand-in");
 
-static struct cosched_table stand_ins;
+static struct cosched_handles stand_ins;
 
 static MPI_Count grown(MPI_Count bytes) {
     return bytes + (bytes / LEAST + 1) * GROWTH;
@@ -56,7 +56,7 @@ static void keep_or_drop(struct stand_in *made, int rc) {
     if (made == NULL)
         return;
     if (rc == MPI_SUCCESS) {
-        cosched_table_add(&stand_ins, &made->entry, (uintptr_t)made->ours);
+        cosched_handles_add(&stand_ins, &made->entry, (uintptr_t)made->ours);
         return;
     }
     free(made->ours);
@@ -66,7 +66,7 @@ static void keep_or_drop(struct stand_in *made, int rc) {
 /* Replaces the buffer that MPI gave back by the user's, if it is a stand-in. */
 static void restore(void **address, MPI_Count *bytes) {
     struct stand_in *found =
-        (struct stand_in *)cosched_table_take(&stand_ins, (uintptr_t)*address);
+        (struct stand_in *)cosched_handles_take(&stand_ins, (uintptr_t)*address);
     if (found == NULL)
         return;
     *address = found->user;

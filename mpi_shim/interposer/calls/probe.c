@@ -3,7 +3,7 @@
  * message counts as arrived when it is received.
  */
 #include "calls/do.h"
-#include "calls/messages.h"
+#include "calls/matched.h"
 #include "status/comms.h"
 #include "status/shadow.h"
 #include "status/wire.h"
@@ -41,7 +41,7 @@ static int after_match(MPI_Comm comm, MPI_Message message, MPI_Status *status) {
         cosched_shadow_after_receive(comm, status->MPI_SOURCE);
     else if (cosched_comms_carry(comm))
         trim(comm, status);
-    else if (!cosched_messages_add_plain(message))
+    else if (!cosched_matched_add_plain(message))
         return cosched_comms_raise(comm, MPI_ERR_NO_MEM);
     return MPI_SUCCESS;
 }

@@ -4,7 +4,7 @@
 #include "status/comms.h"
 #include "calls/do.h"
 #include "wait/library_yields.h"
-#include "calls/messages.h"
+#include "calls/matched.h"
 #include "calls/requests.h"
 #include "status/shadow.h"
 
@@ -118,7 +118,7 @@ static __attribute__((noinline)) int receive_matched_with_byte(void *buf, cosche
 int cosched_do_Mrecv(void *buf, cosched_count count, MPI_Datatype type, MPI_Message *message,
                      MPI_Status *status) {
     struct cosched_wire wire;
-    if (cosched_messages_carry(*message))
+    if (cosched_matched_carry(*message))
         return receive_matched_with_byte(buf, count, type, message, status);
     cosched_wire_plain(&wire, buf, count, type);
     return receive_matched(&wire, message, status);
@@ -193,7 +193,7 @@ int cosched_do_Imrecv(void *buf, cosched_count count, MPI_Datatype type, MPI_Mes
                       MPI_Request *request) {
     struct cosched_record *record;
     int rc;
-    if (!cosched_messages_carry(*message))
+    if (!cosched_matched_carry(*message))
         return cosched_pmpi.COSCHED_LARGE(Imrecv)(buf, count, type, message, request);
     record = open_record(buf, count, type, MPI_COMM_NULL, &rc);
     if (record == NULL)

@@ -5,7 +5,7 @@
 #include "status/shadow.h"
 #include "wait/library_yields.h"
 
-static struct cosched_table table;
+static struct cosched_handles table;
 
 /* Records for the next requests; the table's lock guards them, too. */
 static struct cosched_record *spare;
@@ -40,7 +40,7 @@ struct cosched_record *cosched_requests_new(void) {
 
 void cosched_requests_add(struct cosched_record *record, MPI_Request handle) {
     record->handle = handle;
-    cosched_table_add(&table, &record->entry, (uintptr_t)handle);
+    cosched_handles_add(&table, &record->entry, (uintptr_t)handle);
 }
 
 static struct cosched_record *expect(bool persistent) {
@@ -99,7 +99,7 @@ void cosched_requests_drop(struct cosched_record *record) {
 
 /* The caller holds the lock. */
 static struct cosched_record *claim(MPI_Request handle) {
-    struct cosched_entry *entry = cosched_table_bucket(&table, (uintptr_t)handle);
+    struct cosched_entry *entry = cosched_handles_bucket(&table, (uintptr_t)handle);
     for (; entry != NULL; entry = entry->next) {
         struct cosched_record *record = (struct cosched_record *)entry;
         if (record->handle != handle || record->claimed)
@@ -111,7 +111,7 @@ static struct cosched_record *claim(MPI_Request handle) {
 }
 _Static_assert(offsetof(struct cosched_record, entry) == 0, "an entry is its record");
 
-bool cosched_requests_any(void) { return !cosched_table_is_empty(&table); }
+bool cosched_requests_any(void) { return !cosched_handles_is_empty(&table); }
 
 struct cosched_record *cosched_requests_claim(MPI_Request handle) {
     struct cosched_record *record;
@@ -213,7 +213,7 @@ int cosched_requests_complete(struct cosched_record *record, int error, MPI_Stat
         if (sent)
             release_parts(record);
         cosched_lock_take(&table.lock);
-        cosched_table_unlink(&table, &record->entry);
+        cosched_handles_unlink(&table, &record->entry);
         if (sent) {
             record->next = spare;
             spare = record;
@@ -229,7 +229,7 @@ int cosched_requests_complete(struct cosched_record *record, int error, MPI_Stat
 bool cosched_requests_release(struct cosched_record *record) {
     bool active = record->active && (record->sends || record->receives);
     cosched_lock_take(&table.lock);
-    cosched_table_unlink(&table, &record->entry);
+    cosched_handles_unlink(&table, &record->entry);
     if (active)
         adopt(record);
     cosched_lock_give(&table.lock);

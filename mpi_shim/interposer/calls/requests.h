@@ -15,7 +15,7 @@
 
 #include <stdbool.h>
 
-#include "base/table.h"
+#include "base/handles.h"
 #include "status/comms.h"
 #include "status/wire.h"
 

@@ -3,9 +3,9 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "base/handles.h"
 #include "base/lock.h"
 #include "base/state.h"
-#include "base/table.h"
 
 /* One thread at a time makes a record: a second record would replace the first, which its
  * thread still uses. */
@@ -218,7 +218,7 @@ struct cosched_comm *cosched_comms_find(MPI_Comm comm) {
     } known[1 << REMEMBERED_BITS];
     if (comm == MPI_COMM_NULL || comm == MPI_COMM_SELF)
         return NULL;
-    unsigned slot = cosched_table_hash((uintptr_t)comm, REMEMBERED_BITS);
+    unsigned slot = cosched_handles_hash((uintptr_t)comm, REMEMBERED_BITS);
     uint64_t now = __atomic_load_n(&ended, __ATOMIC_ACQUIRE);
     if (known[slot].comm != comm || known[slot].as_of != now) {
         known[slot].record = look_up(comm);

@@ -3,7 +3,7 @@
 #include <limits.h>
 #include <string.h>
 
-#include "base/table.h"
+#include "base/handles.h"
 #include "status/blocks.h"
 #include "status/comms.h"
 #include "status/pack.h"
@@ -40,7 +40,7 @@ static int flat_size(const void *buf, cosched_count count, MPI_Datatype type) {
         MPI_Datatype type;
         int size; /* 0: free entry */
     } known[1 << REMEMBERED_BITS];
-    unsigned slot = cosched_table_hash((uintptr_t)type, REMEMBERED_BITS);
+    unsigned slot = cosched_handles_hash((uintptr_t)type, REMEMBERED_BITS);
     int integers, addresses, datatypes, combiner = MPI_UNDEFINED;
     MPI_Count size = 0;
     MPI_Aint lower = 0, extent = 0, true_lower = 0, true_extent = 0;

@@ -1,7 +1,8 @@
 """Results of a bench that never ran."""
 
 from cosched.bench.measure.load import OutsideLoad
-from cosched.bench.results.results import Activity, Failure, JobResult, Run, summarise_arms
+from cosched.bench.results.results import Activity, Failure, JobResult, Run
+from cosched.bench.results.summary import summarise_arms
 from cosched.bench.run.arms import Arm
 
 

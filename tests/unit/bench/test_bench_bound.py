@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cosched.bench.measure.equal_speed import rescaled
-from cosched.bench.results.results import JobResult, Run, ratios, summarise_arms
+from cosched.bench.results.results import JobResult, Run
+from cosched.bench.results.summary import ratios, summarise_arms
 from cosched.bench.run.arms import Arm
 from cosched.bench.simulate.bound import BoundRun, bound_run, bound_runs
 from cosched.bench.workload.file import JobSpec, Workload

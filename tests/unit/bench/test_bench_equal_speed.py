@@ -3,7 +3,8 @@
 import pytest
 
 from cosched.bench.measure.equal_speed import at_usual_speed, rescaled
-from cosched.bench.results.results import JobResult, Run, summarise
+from cosched.bench.results.results import JobResult, Run
+from cosched.bench.results.summary import summarise
 from cosched.bench.run.arms import Arm
 
 

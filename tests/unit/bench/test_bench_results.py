@@ -5,17 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cosched.bench.measure.load import LoadSample, OutsideLoad, outside_load
-from cosched.bench.results.results import (
-    Activity,
-    JobResult,
-    Run,
-    Spread,
-    ratios,
-    spread,
-    summarise,
-    summarise_arms,
-)
+from cosched.bench.results.results import Activity, JobResult, Run
 from cosched.bench.results.slowdown import bounded_slowdown
+from cosched.bench.results.summary import Spread, ratios, spread, summarise, summarise_arms
 from cosched.bench.run import daemons
 from cosched.bench.run.arms import Arm, parse_arms
 from cosched.bench.run.repeats import interleave

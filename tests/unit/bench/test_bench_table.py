@@ -7,8 +7,9 @@ from pathlib import PurePath
 import pytest
 
 from cosched.bench.results.document import document
-from cosched.bench.results.results import Ratio, Run
+from cosched.bench.results.results import Run
 from cosched.bench.results.results_table import conclude, describe_run, render
+from cosched.bench.results.summary import Ratio
 from cosched.bench.run.arms import Arm
 from cosched.bench.run.session import NOTHING_REGISTERED
 from cosched.bench.workload.file import parse_workload

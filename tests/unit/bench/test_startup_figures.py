@@ -28,7 +28,7 @@ from benchmarks.experiments.startup.emulate import (
     emulate,
     summaries,
 )
-from benchmarks.experiments.startup.live import beside, read_live
+from benchmarks.experiments.startup.live_comparison import beside, read_live
 from benchmarks.experiments.startup.measure import in_new_process
 from benchmarks.experiments.startup.plans import (
     COSTS,

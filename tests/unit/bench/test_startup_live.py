@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.experiments.startup.live import beside
+from benchmarks.experiments.startup.live_comparison import beside
 from benchmarks.experiments.startup.startup_live import (
     FIGURES,
     WAYS,

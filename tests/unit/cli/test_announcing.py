@@ -14,7 +14,7 @@ from cosched.cli.run.given import Given
 from cosched.linux.here import this_node
 from cosched.node.sockets.registration import parse_hello
 from cosched.rundir.paths import NodePaths
-from cosched.shm.values import Phase
+from cosched.shm.region_values import Phase
 
 
 @pytest.fixture

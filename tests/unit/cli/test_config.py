@@ -27,9 +27,9 @@ from cosched.core.config.layers import (
     read_environment,
     read_options,
 )
+from cosched.core.config.merged_config import Origin, Setting, Source
 from cosched.core.config.mistakes import key_lines
 from cosched.core.config.schema import BY_PATH, KEYS, Limits
-from cosched.core.config.values import Origin, Setting, Source
 from cosched.core.errors import CoschedError
 from cosched.core.node.settings import USUAL, Settings, Span
 from cosched.core.units import NS_PER_MS, NS_PER_S

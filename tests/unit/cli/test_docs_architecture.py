@@ -170,6 +170,26 @@ def test_each_command_has_one_line_that_names_its_class():
     assert wrong == []
 
 
+def test_docstrings_of_packages_name_what_they_have():
+    """That is a file, a folder, or a name that the package defines or exports."""
+    packages = [
+        path
+        for path in python_files("cosched", "mpi_shim", "benchmarks", "scripts", "tests")
+        if path.name == "__init__.py"
+    ]
+    missing = []
+    for path in packages:
+        text = ast.get_docstring(tree_of(path)) or ""
+        code = path.read_text().replace(text, "")
+        there = {each.stem for each in path.parent.iterdir()} | {path.parent.name}
+        words = re.findall(r"``([a-z_]+)(?:\.[A-Z]\w+)?``", text)
+        missing += [
+            (path, word) for word in words if word not in there | set(code.split('"'))
+        ]
+    assert len(packages) > 50
+    assert missing == []
+
+
 def files_of_simulator_page():
     page = (ROOT / "docs/dev/simulator.md").read_text()
     tables = re.findall(r"^\| file of `(\S+)` \| content \|\n((?:\|.*\n)+)", page, re.M)

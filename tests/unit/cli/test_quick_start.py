@@ -247,7 +247,7 @@ def test_daemons_are_ready_soon(module):
     words = [sys.executable, "-c", DAEMON_SCRIPT.format(module=module)]
     done = subprocess.run(words, capture_output=True, text=True, cwd=ROOT, check=True)
     modules, classes = (set(line.split()) for line in done.stdout.splitlines())
-    assert "cosched.node.tasks.live" in modules
+    assert "cosched.node.tasks.live_job" in modules
     assert heavy(modules, NOT_FOR_DAEMONS) == set()
     assert classes <= DATACLASSES
 

@@ -11,7 +11,7 @@ from cosched.core.node.admission import (
     WAIT_PRESSURE_PERCENT,
     Candidate,
     Decision,
-    Need,
+    MemoryNeed,
     Node,
     Verdict,
     free_bytes,
@@ -30,7 +30,7 @@ def node(gib=8.0, pressure=0.0, usable=None):
 
 
 def need(gib, measured=0.0):
-    return Need(int(gib * GIB), int(measured * GIB))
+    return MemoryNeed(int(gib * GIB), int(measured * GIB))
 
 
 def candidate(job, gib, since_ns=0, measured=0.0):
@@ -100,7 +100,7 @@ def test_job_begins_after_the_longest_wait():
     assert b.verdict is Verdict.WAITS
 
 
-NEEDS = st.builds(Need, st.integers(0, 12), st.integers(0, 6))
+NEEDS = st.builds(MemoryNeed, st.integers(0, 12), st.integers(0, 6))
 
 
 @given(
@@ -140,7 +140,7 @@ def test_random_judgements_are_consistent(total, taken, pressure, admitted, wait
 @given(needs=st.lists(st.integers(1, 8), min_size=1, max_size=20), data=st.data())
 def test_all_jobs_begin_in_order_if_jobs_end(needs, data):
     here = Node(8, 8, 0.0, 10**9)
-    queue = [Candidate(str(i), Need(n, 0), 0) for i, n in enumerate(needs)]
+    queue = [Candidate(str(i), MemoryNeed(n, 0), 0) for i, n in enumerate(needs)]
     running, begun = [], []
     while queue:
         waits = []

@@ -35,7 +35,7 @@ from cosched.core.config.words import CARRIERS
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 from cosched.documents import decode_toml, encode_toml, parse_text
-from cosched.shm.values import CARRIERS as IN_REGIONS
+from cosched.shm.region_values import CARRIERS as IN_REGIONS
 from tests.unit.core.settings_samples import required, tables_of, values_of
 
 FILES = (Sections, DomainConfig, SlurmDomain, Workload, Calibration)

@@ -53,7 +53,7 @@ from cosched.node.records.bounded_file import FilePair
 from cosched.node.records.history_writer import _read as earlier_records
 from cosched.node.records.history_writer import history_files
 from cosched.observe import job_summary
-from cosched.observe.columns import HISTORY
+from cosched.observe.history_columns import HISTORY
 from cosched.observe.job_summary import gather, in_words, read_files, runs, summary
 from cosched.rundir.directories import SITE_STATE
 from cosched.rundir.paths import NodePaths

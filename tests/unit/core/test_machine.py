@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from cosched.core.node.cpu_need import Use
 from cosched.core.node.job import LAUNCH_NS, restored_submission_key, submission_key
 from cosched.core.node.knowledge import Ended
 from cosched.core.node.machine import NodeScheduler
@@ -36,7 +37,6 @@ from cosched.core.node.messages import (
     TurnGiven,
     UseRead,
 )
-from cosched.core.node.need import Use
 from cosched.core.node.settings import Order, Settings
 from cosched.core.node.slices.free import PRECEDENCE
 from cosched.core.units import NS_PER_MS, NS_PER_S

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from cosched.core.node.cpu_need import Use, mostly_waits
 from cosched.core.node.groups import connected, fits
 from cosched.core.node.messages import (
     AlarmRang,
@@ -20,7 +21,6 @@ from cosched.core.node.messages import (
     TurnGiven,
     UseRead,
 )
-from cosched.core.node.need import Use, mostly_waits
 from cosched.core.node.settings import GMET_LEAST_NS, LONGEST, Order, Settings
 from cosched.core.node.slices.free import LEAD_SLICES
 from cosched.core.units import NS_PER_MS, NS_PER_S

@@ -25,7 +25,7 @@ from cosched.core.node.messages import (
 )
 from cosched.core.node.settings import Settings
 from cosched.core.trace.story import ENDED, notes_about
-from cosched.core.trace.tracker import TaskTracker
+from cosched.core.trace.task_tracker import TaskTracker
 from cosched.core.units import NS_PER_MS, NS_PER_S
 from cosched.observe.why.reasons import Explainer, explain_all
 from tests.unit.core.trace_histories import CHOICES, JOBS, SETTINGS, run_choices

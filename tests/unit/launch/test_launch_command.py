@@ -11,8 +11,8 @@ from cosched.launch.command import (
     Layout,
     Site,
     binding_in,
-    engine_by_name,
     job_command,
+    launcher_kind_of,
     make_layout,
     own_environment,
     wrapped_command,
@@ -222,9 +222,9 @@ def test_launchers_are_known_by_name(word, known):
 
 
 def test_some_names_determine_the_engine():
-    assert engine_by_name("/usr/bin/srun") is LauncherKind.INHERIT
-    assert engine_by_name("prterun") is LauncherKind.PRRTE
-    assert engine_by_name("mpiexec") is None
+    assert launcher_kind_of("/usr/bin/srun") is LauncherKind.INHERIT
+    assert launcher_kind_of("prterun") is LauncherKind.PRRTE
+    assert launcher_kind_of("mpiexec") is None
 
 
 @pytest.mark.parametrize(

@@ -37,8 +37,8 @@ from cosched.node.lifetime.remains import remove_regions
 from cosched.node.records import log_file
 from cosched.node.sockets.control import ControlSocket, parse_request
 from cosched.node.sockets.registration import Applicant, TaskHello
+from cosched.node.tasks.job_table import JobTable
 from cosched.node.tasks.left import attach_left, find_left, left_regions
-from cosched.node.tasks.live_jobs import JobTable
 from cosched.rundir import directories, lock
 from cosched.rundir.directories import (
     domain_dir_to_ask,

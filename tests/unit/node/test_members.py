@@ -25,15 +25,15 @@ from cosched.node.driver import Driver
 from cosched.node.records.history_writer import HistoryWriter
 from cosched.node.records.recorder import Recorder
 from cosched.node.sockets.registration import RegistrationRefused, TaskHello
+from cosched.node.tasks.job_table import JobTable
 from cosched.node.tasks.life import TaskLife
-from cosched.node.tasks.live_jobs import JobTable
 from cosched.node.tasks.registrar import Registrar, Terms
 from cosched.node.tasks.tending import Launchers
 from cosched.rundir.paths import NodePaths, job_key
 from cosched.service.loop import Loop
 from cosched.service.pacing import Pacer
 from cosched.shm._native import lib
-from cosched.shm.values import Phase
+from cosched.shm.region_values import Phase
 
 SHADOW = lib.COSCHED_CARRIER_SHADOW
 _numbers = itertools.count()

@@ -25,8 +25,8 @@ from cosched.node.lifetime.handover import Patience, lock_node, wait_readable
 from cosched.node.lifetime.remains import remove_remains
 from cosched.node.lifetime.stop import free_jobs, stop_node
 from cosched.node.sockets.client import ControlClient
+from cosched.node.tasks.job_table import JobTable
 from cosched.node.tasks.left import left_regions
-from cosched.node.tasks.live_jobs import JobTable
 from cosched.node.timer import timer
 from cosched.node.timer.guardian import Guardian
 from cosched.node.timer.timer import TimerDaemon

@@ -40,7 +40,7 @@ from cosched.service.allowance import REST
 from cosched.service.loop import Loop
 from cosched.service.pacing import BURST_NS, Pacer
 from cosched.shm._native import lib
-from cosched.shm.values import Phase
+from cosched.shm.region_values import Phase
 
 ONE = frozenset({0})
 GIB = 1 << 30
@@ -266,12 +266,12 @@ class Applicant:
 
 
 class Door:
-    """A gate of a node with 1 GiB; time and the loop's calls are the test's."""
+    """The admission to a node with 1 GiB; time and the loop's calls are the test's."""
 
     def __init__(self, pressure=lambda: 0.0):
         self.jobs, self.calls = {}, []
         self.now_ns = NS_PER_S
-        self.gate = MemoryAdmission(
+        self.admission = MemoryAdmission(
             "n",
             Table(self.jobs),
             SimpleNamespace(call_at=lambda _at, call: self.calls.append(call)),
@@ -287,7 +287,7 @@ class Door:
 
     def come(self, job, need_bytes, phase=Phase.TASK):
         applicant = Applicant(job, need_bytes, phase)
-        self.gate.admit(applicant)
+        self.admission.admit(applicant)
         return applicant
 
     def look(self):
@@ -327,10 +327,10 @@ def test_launched_task_gets_its_answer_at_once():
     assert door.jobs[job_key(1000, "a")].declared_bytes == GIB // 2
     for need_bytes in (GIB, 2 * GIB):  # one that would wait, one that never fits
         assert door.come("b", need_bytes, phase=Phase.LAUNCHED).refusals == [""]
-    assert len(door.gate) == 0
+    assert len(door.admission) == 0
     # MPI_Init waits, and the user gets the reason.
     assert door.come("b", GIB).refusals == []
-    assert len(door.gate) == 1
+    assert len(door.admission) == 1
     other_rank = door.come("b", GIB, phase=Phase.LAUNCHED)
     assert other_rank.refusals == [""]
     (reason,) = door.come("c", 2 * GIB).refusals
@@ -342,7 +342,7 @@ def test_adopted_need_is_capped_at_the_node():
     for written, counts in ((1 << 63, GIB), (GIB // 4, GIB // 4)):
         job = live_job("1000.a")
         job.region.memory_bytes = written
-        door.gate.take_over(job)
+        door.admission.take_over(job)
         assert job.declared_bytes == counts
 
 
@@ -356,7 +356,7 @@ def test_refused_job_gets_one_reason_per_run():
     for number in range(100):
         door.now_ns += 10 * NS_PER_S
         door.come(f"b{number}", 2 * GIB)
-    assert len(door.gate._refused_ns) == 1
+    assert len(door.admission._refused_ns) == 1
 
 
 def test_failed_measurement_is_repeated(caplog):

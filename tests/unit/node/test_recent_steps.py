@@ -14,7 +14,7 @@ from cosched.core.node.messages import MessageTrapped, TaskExited, TaskRegistere
 from cosched.core.node.settings import Settings
 from cosched.core.trace.codec import TaskNote, encode
 from cosched.core.trace.story import notes_about
-from cosched.core.trace.tracker import TaskTracker
+from cosched.core.trace.task_tracker import TaskTracker
 from cosched.node.records import recent_steps
 from cosched.node.records.recent_steps import RecentSteps
 from tests.unit.core.trace_histories import CHOICES, JOBS, SETTINGS, run_choices

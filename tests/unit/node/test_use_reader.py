@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from cosched.core.node.need import Use
+from cosched.core.node.cpu_need import Use
 from cosched.core.units import NS_PER_S
 from cosched.node.tasks import use_reader
 from cosched.node.tasks.use_reader import (

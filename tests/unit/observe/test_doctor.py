@@ -21,7 +21,7 @@ from cosched.cli.main import cosched
 from cosched.core.errors import CoschedError
 from cosched.launch.shim import for_all_users, plan_build
 from cosched.observe.doctor import gather as doctor_gather
-from cosched.observe.doctor import slurm
+from cosched.observe.doctor import slurm_settings
 from cosched.observe.doctor.asking import answer, ask_facts
 from cosched.observe.doctor.checks.node import check_node
 from cosched.observe.doctor.checks.slurm import check_slurm
@@ -38,7 +38,7 @@ from cosched.observe.doctor.facts import (
 from cosched.observe.doctor.findings import Finding, Level, is_bad, problem, render
 from cosched.observe.doctor.gather import gather_health, gather_node
 from cosched.observe.doctor.judge import BETWEEN, SLURM, document, judge, judge_health
-from cosched.observe.doctor.slurm import parse_config, parse_partitions
+from cosched.observe.doctor.slurm_settings import parse_config, parse_partitions
 from cosched.observe.reach.ways import Inside, Shell
 from cosched.rundir.paths import NodePaths
 from tests.places import ROOT
@@ -413,11 +413,11 @@ def test_silent_slurm_is_a_note(tmp_path, monkeypatch):
     scontrol.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     with pytest.raises(CoschedError, match=r"^scontrol: error: no slurmctld$"):
-        slurm.read_slurm()
+        slurm_settings.read_slurm()
     groups = judge(Site((seen("n1"),), None, "scontrol: error: no slurmctld"))
     assert of_level(groups[SLURM], Level.NOTE) == [SLURM]
     monkeypatch.setenv("PATH", str(tmp_path / "none"))
-    assert slurm.read_slurm() is None
+    assert slurm_settings.read_slurm() is None
 
 
 # -- output ------------------------------------------------------------------------------

@@ -8,17 +8,10 @@ from hypothesis import strategies as st
 
 from cosched.core.units import NS_PER_S
 from cosched.observe.timeline.overlap import Shared, clipped, shared, time_by_depth
+from cosched.observe.top.job_columns import COLUMNS, header, rate, sort_jobs, sparkline
 from cosched.observe.top.model import view
 from cosched.observe.top.recent import Recent, Trends
-from cosched.observe.top.text import (
-    COLUMNS,
-    header,
-    page,
-    rate,
-    sort_jobs,
-    sparkline,
-    summary,
-)
+from cosched.observe.top.text import page, summary
 from tests.unit.observe.top_samples import filling, job, sample, status, task
 
 S = NS_PER_S

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from cosched.observe.top.jobs import Rows
+from cosched.observe.top.job_columns import LEGEND, header
 from cosched.observe.top.model import view
+from cosched.observe.top.row_list import Rows
 from cosched.observe.top.screen import TopApp, WhyScreen
-from cosched.observe.top.text import LEGEND, header, node_line
+from cosched.observe.top.text import node_line
 from tests.places import ROOT
 from tests.unit.observe.top_samples import job, sample, status, task
 

@@ -10,9 +10,9 @@ from rich.style import Style
 from textual.widgets import Static
 
 from cosched.core.errors import CoschedError
-from cosched.observe.top.jobs import Row, Rows
+from cosched.observe.top.job_columns import LEGEND
+from cosched.observe.top.row_list import Row, Rows
 from cosched.observe.top.screen import TopApp, WhyScreen
-from cosched.observe.top.text import LEGEND
 from tests.unit.observe.top_samples import job, sample, status, task
 
 #: Colours of the frame that textual draws around an exported screen.

@@ -18,13 +18,13 @@ from cosched.cluster.engines.interface import Answer
 from cosched.cluster.engines.native.answering import Answering
 from cosched.cluster.engines.native.changes import check_open_changes
 from cosched.cluster.engines.native.figures import figures_of
+from cosched.cluster.engines.native.job_requests import JobRequests
 from cosched.cluster.engines.native.jobs import Jobs
 from cosched.cluster.engines.native.membership import Membership
 from cosched.cluster.engines.native.node_entries import NodeEntries, NodeEntry, NodeState
 from cosched.cluster.engines.native.node_requests import NodeRequests
 from cosched.cluster.engines.native.numbers import open_numbering
 from cosched.cluster.engines.native.recovery import Recovery
-from cosched.cluster.engines.native.requests import JobRequests
 from cosched.cluster.engines.native.submitting import Submitting
 from cosched.cluster.inputs import Inputs
 from cosched.cluster.keys import KeyRing, load_keys

@@ -31,10 +31,10 @@ from cosched.cluster.record import Record, State
 from cosched.cluster.sharing_messages import JobShared
 from cosched.cluster.store import JobStore
 from cosched.config.domain import DomainConfig
+from cosched.core.cluster.coupling.coupled_queue import Command, CoupledQueue, PrepareOn
 from cosched.core.cluster.coupling.engine_messages import (
     GoJob,
 )
-from cosched.core.cluster.coupling.queue import Command, CoupledQueue, PrepareOn
 from cosched.core.cluster.queue.machine import QueueMachine
 from cosched.core.cluster.queue.nodes import from_numbers
 from cosched.core.cluster.queue.places.cpus import Cpus

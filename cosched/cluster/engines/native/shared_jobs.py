@@ -28,7 +28,7 @@ from cosched.core.counting import counted
 from cosched.core.errors import CoschedError
 from cosched.core.symbiosis.labels import LabelRecord
 from cosched.core.symbiosis.limited import Spending, find_limits, summed
-from cosched.core.symbiosis.pairs import Pair, PairRecord, PairRun
+from cosched.core.symbiosis.program_pairs import Pair, PairRecord, PairRun
 from cosched.core.symbiosis.resources import Limits, Resource
 from cosched.core.units import NS_PER_S
 

@@ -2,6 +2,6 @@
 
 ``machine.Coupling`` is the state machine of one domain. ``ready`` has the decisions of the
 paper, ``rounds`` the start of a group's jobs on all domains or on none, ``mail`` the
-messages between domains. ``engine`` defines what a domain's batch system must do.
-``queue.CoupledQueue`` connects the machine with our own queue.
+messages between domains. ``engine_messages`` defines what a domain's engine must do.
+``coupled_queue.CoupledQueue`` connects the machine with our own queue.
 """

@@ -1,9 +1,9 @@
 """Defines what the coupling of a domain needs of an engine, as events and commands.
 
 An *engine* queues the jobs of a domain and has nodes for them: our own queue
-(``coupling.queue``), or that of another batch system. It treats a job of a group like any
-other, with one exception. When it is the job's turn the engine gives it nodes but does not
-start it, and reports ``JobReady``. From then on it waits for commands:
+(``coupling.coupled_queue``), or that of another batch system. It treats a job of a group
+like any other, with one exception. When it is the job's turn the engine gives it nodes but
+does not start it, and reports ``JobReady``. From then on it waits for commands:
 
     PrepareJob   make everything ready, then report JobPrepared or JobFailed
     GoJob        begin; the job was prepared

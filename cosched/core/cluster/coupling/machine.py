@@ -1,7 +1,7 @@
 """Runs the coupling of one domain as a pure state machine (Tang et al., IPDPS 2011).
 
 Events come from the engine, which has the jobs and nodes, and from other domains; commands
-go to both (``engine``). Deterministic, without a clock.
+go to both (``engine_messages``). Deterministic, without a clock.
 
 The parts: ``ready`` decides about a job that has nodes; ``rounds`` start the jobs of a
 group together; ``mail`` asks and answers other domains; ``recovery`` continues after a

@@ -35,7 +35,6 @@ from msgspec.structs import replace
 from cosched.core.cluster.queue.batches import Batches
 from cosched.core.cluster.queue.exclusive import Exclusive
 from cosched.core.cluster.queue.job import Job, JobId
-from cosched.core.cluster.queue.limits import Limits
 from cosched.core.cluster.queue.node_events import CHANGES, OBSERVATIONS
 from cosched.core.cluster.queue.nodes import Intervals, common
 from cosched.core.cluster.queue.places.elastic import Elastic
@@ -79,6 +78,7 @@ from cosched.core.cluster.queue.resizing import Resizing
 from cosched.core.cluster.queue.rules import NO_RULES
 from cosched.core.cluster.queue.sizes.causes import reason
 from cosched.core.cluster.queue.states import KnownJobs, State, Step
+from cosched.core.cluster.queue.time_limits import TimeLimits
 from cosched.core.cluster.queue.waiting import arrival
 from cosched.core.errors import CoschedError
 
@@ -103,7 +103,7 @@ class QueueMachine:
         self._exclusive = Exclusive(place) if isinstance(place, Rows) else None
         self.jobs = KnownJobs()
         self.batches = Batches()
-        self._limits = Limits(self.jobs, place, grace_ns)
+        self._limits = TimeLimits(self.jobs, place, grace_ns)
         self._use(policy.planner(place))
         self._rules = NO_RULES  # for all passes until they are changed
         self.wake_ns: int | None = None

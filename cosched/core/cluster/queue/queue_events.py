@@ -20,7 +20,7 @@ from cosched.core.cluster.queue.places.matching import NodeOffer
 from cosched.core.cluster.queue.policies import Policy
 from cosched.core.cluster.queue.rules import PassRules
 from cosched.core.cluster.queue.sizes.suspension import Suspended
-from cosched.core.symbiosis.pairs import Pair
+from cosched.core.symbiosis.program_pairs import Pair
 
 
 class JobSubmitted(Struct, frozen=True):

@@ -7,7 +7,6 @@ of its size, and its suspensions. The job then is in the state in which it was.
 from __future__ import annotations
 
 from cosched.core.cluster.queue.halves.sharing_job import SharingJob
-from cosched.core.cluster.queue.limits import Limits
 from cosched.core.cluster.queue.nodes import count
 from cosched.core.cluster.queue.places.cpu_board import CpuJob
 from cosched.core.cluster.queue.places.place import Place
@@ -15,6 +14,7 @@ from cosched.core.cluster.queue.queue_events import JobRecovered
 from cosched.core.cluster.queue.resizing import Resizing
 from cosched.core.cluster.queue.sizes.malleable_job import MalleableJob
 from cosched.core.cluster.queue.states import KnownJobs, State, Step
+from cosched.core.cluster.queue.time_limits import TimeLimits
 from cosched.core.errors import CoschedError
 
 #: Jobs that may have another number of nodes than their size. A malleable job may have got
@@ -27,7 +27,7 @@ def recover(
     event: JobRecovered,
     jobs: KnownJobs,
     place: Place,
-    limits: Limits,
+    limits: TimeLimits,
     resizing: Resizing | None,
 ) -> None:
     """Adds a job to those of a queue, with its nodes and its limit. Raises CoschedError for

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cosched.core.cluster.queue.job import JobId
-from cosched.core.cluster.queue.limits import Limits
 from cosched.core.cluster.queue.nodes import Intervals, common
 from cosched.core.cluster.queue.plans.malleable import Malleable
 from cosched.core.cluster.queue.queue_commands import Command, ResizeJob, WithdrawResize
@@ -28,13 +27,14 @@ from cosched.core.cluster.queue.sizes.malleable_job import MalleableJob
 from cosched.core.cluster.queue.sizes.resizable_run import Wants
 from cosched.core.cluster.queue.states import Entry, KnownJobs, State, Step
 from cosched.core.cluster.queue.suspending import Suspending
+from cosched.core.cluster.queue.time_limits import TimeLimits
 from cosched.core.errors import CoschedError
 
 
 class Resizing:
     """The open changes of a queue whose plan is ``plan``. suspending: its suspensions."""
 
-    def __init__(self, jobs: KnownJobs, limits: Limits, plan: Malleable) -> None:
+    def __init__(self, jobs: KnownJobs, limits: TimeLimits, plan: Malleable) -> None:
         self.plan = plan
         self._jobs = jobs
         self._limits = limits

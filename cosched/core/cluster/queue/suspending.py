@@ -11,7 +11,6 @@ The time in which a job is suspended does not count against its limit.
 from __future__ import annotations
 
 from cosched.core.cluster.queue.job import Job, JobId
-from cosched.core.cluster.queue.limits import Limits
 from cosched.core.cluster.queue.nodes import without
 from cosched.core.cluster.queue.plans.malleable import Malleable
 from cosched.core.cluster.queue.queue_commands import Command, ContinueJob, SuspendJob
@@ -24,13 +23,14 @@ from cosched.core.cluster.queue.queue_events import (
 )
 from cosched.core.cluster.queue.sizes.resizable_run import ResizableRun, Stop
 from cosched.core.cluster.queue.states import Entry, KnownJobs, State, Step
+from cosched.core.cluster.queue.time_limits import TimeLimits
 from cosched.core.errors import CoschedError
 
 
 class Suspending:
     """The suspended jobs of a queue whose plan is ``plan``."""
 
-    def __init__(self, jobs: KnownJobs, limits: Limits, plan: Malleable) -> None:
+    def __init__(self, jobs: KnownJobs, limits: TimeLimits, plan: Malleable) -> None:
         self._jobs = jobs
         self._limits = limits
         self._plan = plan

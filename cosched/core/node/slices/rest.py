@@ -5,7 +5,7 @@ The job with the least cost has the CPUs. A newcomer with a lower cost takes the
 after GMET, not when a turn ends. A job near its end has a low cost, so it is not cut.
 
 A job that mostly waits for messages counts with a part of its cost. It comes before a job
-that computes, and the other one computes in its waits (``need``).
+that computes, and the other one computes in its waits (``cpu_need``).
 
 The running job keeps its CPUs from a job whose cost is only a little lower
 (``HOLD_PERCENT``), and equal jobs go by submission. So nodes whose accounts differ a little
@@ -27,12 +27,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from cosched.core.node.cpu_need import weighted_ns
 from cosched.core.node.groups import Group
 from cosched.core.node.guarantee import due_job
 from cosched.core.node.job import JobState
 from cosched.core.node.knowledge import Estimate, Knowledge, doubled_ns, estimate
 from cosched.core.node.messages import Job, OrderTimer
-from cosched.core.node.need import weighted_ns
 from cosched.core.node.prospect import Prospect, Reason
 from cosched.core.node.settings import Settings
 from cosched.core.node.slices.free import FreeSlices

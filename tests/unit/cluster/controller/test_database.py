@@ -28,7 +28,7 @@ from cosched.cluster.up.domain import write_domain
 from cosched.config.domain import DomainConfig
 from cosched.core.errors import CoschedError
 from cosched.core.symbiosis.labels import Checked
-from cosched.core.symbiosis.pairs import Pair, PairRun
+from cosched.core.symbiosis.program_pairs import Pair, PairRun
 from cosched.core.symbiosis.resources import Resource
 
 GROUPS = bytes(range(256)) * 200

@@ -14,7 +14,7 @@ from cosched.core.bounds import NATURAL_MOST
 from cosched.core.cluster.queue.halves.learner import Priors
 from cosched.core.decoding import Malformed
 from cosched.core.errors import CoschedError
-from cosched.core.symbiosis.pairs import HARM_KEPT_NS, KEPT_NS
+from cosched.core.symbiosis.program_pairs import HARM_KEPT_NS, KEPT_NS
 from cosched.core.symbiosis.resources import Resource
 from cosched.core.units import NS_PER_S
 from tests.unit.cluster.controller.controller_alone import Controller, passes

@@ -14,6 +14,7 @@ from random import Random
 
 import msgspec
 
+from cosched.core.cluster.coupling.coupled_queue import CoupledQueue, PrepareOn
 from cosched.core.cluster.coupling.engine_messages import (
     GoJob,
     HoldJob,
@@ -28,7 +29,6 @@ from cosched.core.cluster.coupling.engine_messages import (
 from cosched.core.cluster.coupling.groups import Group, Rights
 from cosched.core.cluster.coupling.machine import Coupling
 from cosched.core.cluster.coupling.mate_messages import AnyMessage
-from cosched.core.cluster.coupling.queue import CoupledQueue, PrepareOn
 from cosched.core.cluster.coupling.settings import CouplingSettings, Patience
 from cosched.core.cluster.queue.job import Job
 from cosched.core.cluster.queue.machine import QueueMachine

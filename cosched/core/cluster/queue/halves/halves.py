@@ -26,7 +26,7 @@ from cosched.core.cluster.queue.nodes import Intervals, from_numbers, numbers
 from cosched.core.cluster.queue.places.on_board import OnBoard
 from cosched.core.cluster.queue.places.place import Spot
 from cosched.core.errors import CoschedError
-from cosched.core.symbiosis.pairs import Pair
+from cosched.core.symbiosis.program_pairs import Pair
 from cosched.core.units import NS_PER_S
 
 OVERRUN_NS = 10 * NS_PER_S

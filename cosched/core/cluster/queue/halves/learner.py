@@ -17,7 +17,7 @@ from statistics import fmean
 from typing import Any
 
 from cosched.core.errors import CoschedError
-from cosched.core.symbiosis.pairs import Pair
+from cosched.core.symbiosis.program_pairs import Pair
 from cosched.core.symbiosis.resources import (
     SHARED,
     Expectation,

@@ -14,7 +14,7 @@ from cosched.core.cluster.queue.job import Job, JobId
 from cosched.core.cluster.queue.nodes import Intervals
 from cosched.core.cluster.queue.places.matching import NodeOffer
 from cosched.core.errors import CoschedError
-from cosched.core.symbiosis.pairs import Pair
+from cosched.core.symbiosis.program_pairs import Pair
 from cosched.core.units import NS_PER_S
 
 #: A job that exceeds its walltime is expected to take so much more, repeatedly, ns. Qsim,

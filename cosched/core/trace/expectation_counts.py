@@ -10,12 +10,8 @@ from cosched.core.trace.job_record import JobRecord
 MET_PART = 0.25
 
 
-class Predictions(Struct):
-    """The sums over jobs that ended with complete records.
-
-    known, unknown: jobs with and without an expectation. met: see ``MET_PART``. error_s:
-    the differences of expected and real lengths. scheduled_s: the lengths of known jobs.
-    """
+class ExpectationCounts(Struct):
+    """The sums over jobs that ended with complete records."""
 
     known: int = 0  #: jobs with an expectation
     unknown: int = 0  #: jobs without an expectation

@@ -1,4 +1,4 @@
-"""Finds the limits that a process would leave if it were moved to another group.
+"""Finds why a process must stay in its group: the limits that it would leave behind.
 
 In version 2 all limits of a group hold for its processes only while they are in it. So a
 task that is moved into a class would leave the memory and process limits of its batch step

@@ -15,7 +15,7 @@ from cosched.linux import proc
 from cosched.linux.pidfd import exited
 from cosched.node.bell import make_bell, open_bell
 from cosched.node.tasks.left import find_left
-from cosched.node.tasks.live import Claim, LiveJob, LiveTask
+from cosched.node.tasks.live_job import Claim, LiveJob, LiveTask
 from cosched.rundir.paths import NodePaths, job_key
 from cosched.shm.region import JobRegion, unlink_region
 

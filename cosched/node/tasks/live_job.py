@@ -9,7 +9,7 @@ from msgspec import Struct, field
 from cosched.core.node.knowledge import UNKNOWN, Expectation
 from cosched.linux import proc
 from cosched.shm.region import JobRegion
-from cosched.shm.values import Phase
+from cosched.shm.region_values import Phase
 
 
 class Claim(NamedTuple):

@@ -6,10 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosched.core.node.groups import FILLING_PERCENT
-from cosched.core.node.knowledge import Expectation
-from cosched.core.node.messages import SliceEnded, TaskExited, UseRead
-from cosched.core.node.need import (
+from cosched.core.node.cpu_need import (
     LEAST_PERCENT,
     Reading,
     Use,
@@ -18,6 +15,9 @@ from cosched.core.node.need import (
     next_percent,
     weighted_ns,
 )
+from cosched.core.node.groups import FILLING_PERCENT
+from cosched.core.node.knowledge import Expectation
+from cosched.core.node.messages import SliceEnded, TaskExited, UseRead
 from cosched.core.node.settings import USUAL
 from cosched.core.units import NS_PER_S
 from tests.unit.core.machine_node import Node

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosched.core.symbiosis.pairs import (
+from cosched.core.symbiosis.program_pairs import (
     HARM_KEPT_NS,
     KEPT_NS,
     NOTHING,

@@ -15,8 +15,8 @@ from cosched.core.cluster.queue.places.place import Place
 from cosched.core.cluster.queue.states import LIVE, UNPLACED, Entry, KnownJobs
 
 
-class Limits:
-    """The limits of the running jobs of a queue, one a job.
+class TimeLimits:
+    """The time limits of the running jobs of a queue, one a job.
 
     grace_ns: how long jobs that begin from now on may run on after their walltime; None:
     for ever.
