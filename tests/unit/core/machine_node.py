@@ -100,6 +100,8 @@ class Node:
             case PublishContention(job, contended):
                 assert contended != (job in self.contended)
                 self.contended ^= {job}
+        # Otherwise no daemon continues the job if this one dies now.
+        assert all(self.modes[job].stops for job in self.frozen)
 
     def register(self, job, task=None, cpus=ONE_CPU, **kw):
         task = task if task is not None else ord(job[0])
