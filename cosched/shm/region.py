@@ -191,7 +191,7 @@ class Region:
 
     def unlink(self) -> None:
         """Removes the object's name. Processes that have mapped it keep it."""
-        unlink_region(self.name)
+        remove_object(self.name)
 
 
 class JobRegion(Region):
@@ -209,11 +209,6 @@ class JobRegion(Region):
         region.beat()
         region._publish()
         return region
-
-    @property
-    def job(self) -> str:
-        """The job's name, as far as it can be read."""
-        return bytes(ffi.string(self.data.name, 64)).decode(errors="replace")
 
     def publish_status(self, epoch: int, scheduled: bool) -> None:
         """Publishes whether the job is scheduled, and wakes its sleeping tasks."""
@@ -391,8 +386,3 @@ class NodeRegion(Region):
             align=bool(copy.align),
             idle=bool(copy.idle),
         )
-
-
-def unlink_region(name: str) -> None:
-    """Removes a shared-memory object, if it exists."""
-    remove_object(name)
