@@ -222,7 +222,7 @@ class JobRegion(Region):
         """Publishes that the job is scheduled and no other job waits for its CPUs, before
         the last daemon of the node ends."""
         self.publish_contention(False)
-        self.publish_status(self.status()[0] + 1, True)
+        self.publish_status(self.next_epoch, True)
 
     def publish_mode(self, mode: Mode) -> None:
         """Writes the mode that the job's owner chose, for the next daemon."""
@@ -280,6 +280,11 @@ class JobRegion(Region):
         """Returns (epoch, scheduled) as the tasks read it."""
         word = int(lib.cosched_status_read(ffi.addressof(self.data.status)))
         return word >> 1, bool(word & 1)
+
+    @property
+    def next_epoch(self) -> int:
+        """An epoch that its tasks have not seen; it fits whatever the user wrote."""
+        return self.status()[0] + 1 & 0xFFFFFFFF
 
     def free_slot(self, phase: Phase = Phase.TASK) -> int | None:
         """Returns the lowest slot without a live task, or None. A launcher gets the highest

@@ -203,19 +203,17 @@ def test_killed_timer_daemon_is_replaced(node):
 
 def test_up_after_a_crash_takes_over_running_jobs(node):
     node.up()
-    tasks = {name: node.task(name) for name in "ab"}
+    first, waiting = node.task("a"), node.task("b")
+    assert waiting.ask("arrive 1") == "1"
+    eventually(lambda: waiting.scheduled, "the switch")
     os.kill(node.scheduler_pid, signal.SIGKILL)
-    eventually(lambda: all(task.scheduled for task in tasks.values()), "the guardian")
+    eventually(lambda: first.scheduled and waiting.scheduled, "the guardian")
     node.up()
     assert {job["name"] for job in node.status()["jobs"]} == {"a", "b"}
-    eventually(
-        lambda: sorted(t.scheduled for t in tasks.values()) == [False, True],
-        "one scheduled",
-    )
-    waiting = next(t for t in tasks.values() if not t.scheduled)
-    assert waiting.ask("arrive 1") == "1"  # the old bell still rings
+    eventually(lambda: first.scheduled and not waiting.scheduled, "one scheduled")
+    assert waiting.ask("arrive 1") == "2"  # the old bell rings still, in a new epoch
     eventually(lambda: waiting.scheduled, "the switch")
-    for task in tasks.values():
+    for task in (first, waiting):
         task.ask("leave")
     eventually(lambda: not node.status()["jobs"], "both gone")
 

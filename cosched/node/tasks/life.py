@@ -31,10 +31,11 @@ log = logging.getLogger(__name__)
 
 
 class Origin(NamedTuple):
-    """Facts from a job's launcher."""
+    """Facts from a job's launcher, or from the region of a job that is taken over."""
 
     submitted_ns: int  #: when the job was submitted, by the wall clock; 0: unknown
     expectation: Expectation  #: how long like jobs ran
+    epoch: int = 0  #: where its epochs begin
 
 
 class TaskLife:
@@ -102,6 +103,7 @@ class TaskLife:
                 cpus=cpus,
                 submitted_ns=origin.submitted_ns,
                 adopted=adopted,
+                epoch=origin.epoch,
                 replaces=replaces,
                 user=job.uid,
                 expectation=origin.expectation,
@@ -206,7 +208,8 @@ class TaskLife:
             job.region.publish_contention(False)  # as in a new machine
             job.expectation = job.region.expectation
             job.limited_by = job.region.limited_by
-            origin = Origin(_submission_key(job), job.expectation)
+            epoch = job.region.next_epoch
+            origin = Origin(_submission_key(job), job.expectation, epoch)
             back = 0
             for pid, task in list(job.tasks.items()):
                 self._loop.watch(task.pidfd, lambda j=job, p=pid: self._has_ended(j, p))  # type: ignore[misc]

@@ -40,14 +40,14 @@ _numbers = itertools.count()
 
 
 class KeepingRecorder(Recorder):
-    """Keeps all events, too."""
+    """Keeps all steps, too."""
 
     def __init__(self, *things):
         super().__init__(*things)
-        self.events = []
+        self.steps = []
 
     def record(self, event, commands):
-        self.events.append(event)
+        self.steps.append((event, commands))
         super().record(event, commands)
 
 
@@ -72,9 +72,10 @@ class Node:
         self.pids_are_reused = False
         loop = Loop()
         effects = SimpleNamespace(carry_out=lambda _commands: None)
-        driver = Driver(self.machine, effects, self.recorder)
+        self.driver = Driver(self.machine, effects, self.recorder)
         self.members = TaskLife(
-            driver, self.jobs, loop, Pacer(loop, exempt=[]), self.history, lambda: None
+            *(self.driver, self.jobs, loop, Pacer(loop, exempt=[])),
+            *(self.history, lambda: None),
         )
         self.registrar = Registrar(
             self.machine, self.jobs, self.members, self, self.has_ended
@@ -95,7 +96,7 @@ class Node:
 
     @property
     def events(self):
-        return self.recorder.events
+        return [event for event, _ in self.recorder.steps]
 
     def come(
         self,
@@ -334,6 +335,17 @@ def test_later_daemon_reads_the_expectation_of_a_job(node, process, tmp_path, st
     assert later.job.expectation == first
     (event,) = later.events
     assert (event.adopted, event.expectation, event.user) == (True, first, os.geteuid())
+
+
+@pytest.mark.parametrize(("seen", "next_one"), [(41, 42), ((1 << 63) - 1, 0)])
+def test_later_daemon_uses_no_epoch_again(node, process, tmp_path, stack, seen, next_one):
+    """A task asks once an epoch, so it would make no request in an epoch of before."""
+    node.come(process()[0])
+    node.job.region.publish_status(seen, False)
+    later = Node(tmp_path, stack, node.paths)
+    later.members.adopt(lambda _job: None)
+    (event,) = later.events
+    assert event.epoch == next_one
 
 
 @pytest.mark.parametrize(
