@@ -13,7 +13,11 @@ from typing import NamedTuple
 
 from cosched.core.node.job import restored_submission_key
 from cosched.core.node.knowledge import Expectation
-from cosched.core.node.messages import MessageTrapped, TaskExited, TaskRegistered
+from cosched.core.node.messages import (
+    MessageTrapped,
+    TaskExited,
+    TaskRegistered,
+)
 from cosched.linux.proc import started_wall_ns
 from cosched.node.bell import silence
 from cosched.node.driver import Driver, clocks
@@ -219,9 +223,11 @@ class TaskLife:
                     continue  # it just ended; its pidfd will report that
                 self.introduce(job, task, cpus, origin, adopted=True)
                 back += 1
+            log.info("took over job %s with %d tasks", job.key, back)
             if back:
                 known(job)
-            log.info("took over job %s with %d tasks", job.key, back)
+            else:
+                self.end(job)  # the machine does not have it
 
 
 def _submission_key(job: LiveJob) -> int:

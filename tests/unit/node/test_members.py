@@ -9,6 +9,7 @@ import subprocess
 import time
 from contextlib import ExitStack
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 
@@ -346,6 +347,20 @@ def test_later_daemon_uses_no_epoch_again(node, process, tmp_path, stack, seen, 
     later.members.adopt(lambda _job: None)
     (event,) = later.events
     assert event.epoch == next_one
+
+
+def test_job_that_ends_at_the_takeover_is_no_job(
+    node, process, tmp_path, stack, monkeypatch
+):
+    node.come(process()[0])
+    paths = node.paths
+    later = Node(tmp_path, stack, paths)
+    ended = ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH))
+    monkeypatch.setattr(os, "sched_getaffinity", Mock(side_effect=ended))
+    later.members.adopt(lambda _job: pytest.fail("known"))
+    assert len(later.jobs) == 0
+    assert not later.machine.jobs
+    assert not any(paths.bells.iterdir())
 
 
 @pytest.mark.parametrize(
