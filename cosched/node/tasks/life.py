@@ -15,6 +15,7 @@ from cosched.core.node.job import restored_submission_key
 from cosched.core.node.knowledge import Expectation
 from cosched.core.node.messages import (
     MessageTrapped,
+    Mode,
     TaskExited,
     TaskRegistered,
 )
@@ -206,7 +207,8 @@ class TaskLife:
         Calls ``known(job)`` for each job with such tasks."""
         for problem in self._jobs.adopt():
             log.warning("not taken over: %s", problem)
-        for job in self._jobs:
+        # A resting job comes first: only a job alone on its CPUs can end its rest.
+        for job in sorted(self._jobs, key=lambda job: job.region.mode is not Mode.RESTING):
             self._history.adopt(job)
             self._bells.watch(job)
             job.region.publish_contention(False)  # as in a new machine

@@ -18,11 +18,12 @@ from cosched.core.expectation import LENGTHS_MAX
 from cosched.core.node.knowledge import UNKNOWN, Expectation
 from cosched.core.node.launchers import IDLE_NS
 from cosched.core.node.machine import NodeScheduler
-from cosched.core.node.messages import TaskExited, TaskRegistered
+from cosched.core.node.messages import Mode, TaskExited, TaskRegistered, ThawClass
 from cosched.core.node.settings import Settings
 from cosched.core.units import LENGTH_MAX_NS, NS_PER_S
 from cosched.linux.pidfd import exited
 from cosched.node.driver import Driver
+from cosched.node.owners import Owners
 from cosched.node.records.history_writer import HistoryWriter
 from cosched.node.records.recorder import Recorder
 from cosched.node.sockets.registration import RegistrationRefused, TaskHello
@@ -361,6 +362,20 @@ def test_job_that_ends_at_the_takeover_is_no_job(
     assert len(later.jobs) == 0
     assert not later.machine.jobs
     assert not any(paths.bells.iterdir())
+
+
+def test_resting_job_is_taken_over_first(node, process, tmp_path, stack):
+    """Beside another job on its CPUs no job can rest, so its rest would not end."""
+    for name in "ab":
+        node.come(process()[0], job=name)
+    resting = node.jobs.get(job_key(os.geteuid(), "b"))
+    resting.region.publish_mode(Mode.RESTING)
+    later = Node(tmp_path, stack, node.paths)
+    owners = Owners(later.driver, later.jobs, raising=False)
+    later.members.adopt(owners.take_over)
+    commands = [c for _, commands in later.recorder.steps for c in commands]
+    assert ThawClass(resting.key) in commands
+    assert {job.mode for job in later.machine.jobs.values()} == {Mode.COSCHEDULED}
 
 
 @pytest.mark.parametrize(
