@@ -182,6 +182,10 @@ class SchedulerDaemon:
         # Requests that come from here on wait. So a client that changes a region, and then
         # finds no socket, knows that this daemon will read the change.
         listeners = self._listen()
+        if not self.options.private:
+            self.timer.report_ready_to(ready)
+        # Before the takeover: it becomes the guardian if this process dies meanwhile.
+        self.timer.start()
         self._members.adopt(self._take_over)
         if not self.jobs:
             self.classes.close()  # removes classes of jobs that ended without a daemon
@@ -189,7 +193,8 @@ class SchedulerDaemon:
         self._heartbeat.start()
         for server in self._metrics:
             server.start()
-        self._start_timer(ready)
+        if self.options.private:  # a user waits, and the first job has no slices
+            ready()
         self._loop.run()
         registrations, requests = listeners
         registrations.close()
@@ -201,16 +206,6 @@ class SchedulerDaemon:
             self._end_for_the_next()
         else:
             self._shut_down()
-
-    def _start_timer(self, ready: Callable[[], None]) -> None:
-        """Starts the timer daemon. Private daemons are ready before it: a user waits, and
-        the first job has no slices. It becomes the guardian also if this process dies
-        before that."""
-        if not self.options.private:
-            self.timer.report_ready_to(ready)
-        self.timer.start()
-        if self.options.private:
-            ready()
 
     def _listen(self) -> tuple[UnixListener, UnixListener]:
         """Opens the sockets for registrations and for control requests."""
