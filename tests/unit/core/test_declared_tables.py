@@ -70,7 +70,7 @@ def _base(old: Any, path: str) -> Any:
 
 
 @pytest.mark.parametrize("schema", FILES)
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_written_file_is_read_back_equal(schema: type, data: st.DataObject) -> None:
     value = data.draw(tables_of(schema))
@@ -91,7 +91,7 @@ def test_written_file_is_read_back_equal(schema: type, data: st.DataObject) -> N
     ],
     ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )
-@settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=5, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_reload_takes_live_keys_alone(old: Any, path: str, data: st.DataObject) -> None:
     changed = next(each for each in keys_of(type(old)) if each.path == path)

@@ -284,10 +284,10 @@ class NodeMachine(RuleBasedStateMachine):
 
 
 TestNodeMachine = NodeMachine.TestCase
-TestNodeMachine.settings = settings(max_examples=150, stateful_step_count=60, deadline=None)
+TestNodeMachine.settings = settings(max_examples=150, stateful_step_count=60)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     count=st.integers(2, 6),
     align=st.booleans(),
