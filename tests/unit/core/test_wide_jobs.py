@@ -52,7 +52,7 @@ def test_no_job_starves_with_any_cpu_sets(arrivals, align, auto):
             node.register("abcde"[number], 10 * number + cpu, frozenset({cpu}))
         last_seen["abcde"[number]] = node.now_ns
     bound_ns = 4 * len(arrivals) * NS_PER_S * (LONGEST if auto else 1)
-    for _ in run_by_timer(node, node.now_ns + 3 * bound_ns):
+    for _ in run_by_timer(node, node.now_ns + 2 * bound_ns):
         for job in node.running:
             last_seen[job] = node.now_ns
         for job, seen_ns in last_seen.items():
