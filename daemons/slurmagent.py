@@ -14,10 +14,10 @@ from cosched.cluster.agent.steps import NoStepNotes
 from cosched.cluster.keys import known_keys
 from cosched.cluster.member import log_line
 from cosched.cluster.paths import DomainPaths
+from cosched.cluster.slurm.allocation import own_part
 from cosched.cluster.slurm.node_jobs import has_ended
 from cosched.config.domain import load_config
 from cosched.core.complaints import Complaints
-from cosched.core.decoding import parse_integer
 from cosched.core.errors import CoschedError
 from cosched.core.names import CONTROLLER
 from cosched.start.streams import begin
@@ -45,10 +45,8 @@ def main() -> None:
     """Runs the agent until the node is removed, or the domain's own job ends."""
     begin()
     options = parser().parse_args()
-    node = os.environ.get("SLURMD_NODENAME") or os.uname().nodename
-    cpus = os.environ.get("SLURM_CPUS_ON_NODE", "")
     try:
-        slots = parse_integer(cpus, "SLURM_CPUS_ON_NODE", 0, 1 << 20) if cpus else 0
+        node, slots = own_part(os.environ)
         paths = DomainPaths(options.run_dir)
         _wait_added(paths, node)
         looking = threading.Thread(

@@ -11,8 +11,8 @@ from pathlib import Path
 from cosched.cluster.agent.agent import serve
 from cosched.cluster.agent.steps import NoStepNotes
 from cosched.cluster.paths import DomainPaths
+from cosched.cluster.slurm.allocation import own_part
 from cosched.cluster.slurm.step import ABSENT, FAILED, mark_path
-from cosched.core.decoding import parse_integer
 from cosched.core.errors import CoschedError
 from cosched.start.streams import begin
 
@@ -38,14 +38,12 @@ def main() -> None:
     begin()
     options = parser().parse_args()
     paths = DomainPaths(options.run_dir)
-    node = os.environ.get("SLURMD_NODENAME") or os.uname().nodename
     if not _is_visible(mark_path(paths), options.mark):
         print(ABSENT, flush=True)
         raise SystemExit(1)
-    _log_to(paths.agent_log(node))
-    cpus = os.environ.get("SLURM_CPUS_ON_NODE", "")
     try:
-        slots = parse_integer(cpus, "SLURM_CPUS_ON_NODE", 0, 1 << 20) if cpus else 0
+        node, slots = own_part(os.environ)
+        _log_to(paths.agent_log(node))
         serve(options.run_dir, node, NoStepNotes(), slots)
     except CoschedError as error:
         # In one write: srun passes on lines.

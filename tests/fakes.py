@@ -20,7 +20,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cosched.shm._native import ffi, lib
-from cosched.shm.region import JobRegion, Request, unlink_region
+from cosched.shm.objects import remove_object
+from cosched.shm.region import JobRegion, Request
 
 BEAT_S = 0.1
 _numbers = itertools.count()
@@ -180,7 +181,7 @@ class FakeNode:
 
     def _new_job(self, name: str, uid: int, gid: int) -> FakeJob:
         region_name = f"/cosched-test-{os.getpid()}-{next(_numbers)}"
-        unlink_region(region_name)
+        remove_object(region_name)
         region = JobRegion.create(region_name, name, uid, gid)
         region.publish_status(1, self._scheduled)
         bell = self.directory / f"bell.{name}"

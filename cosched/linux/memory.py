@@ -54,7 +54,7 @@ def held_bytes(pids: Iterable[int], root: Path = proc.ROOT) -> int:
     """Returns the bytes that the processes hold together; ended processes hold 0."""
     anonymous = shared = 0
     for pid in pids:
-        text = proc.read_text(root / f"proc/{pid}/status") or ""
+        text = proc.read_of(pid, "status", root) or ""
         anonymous += _bytes(_ANONYMOUS, text)
         shared = max(shared, _bytes(_SHARED, text))
     return anonymous + shared

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from cosched.core.decoding import Malformed, parse_integer
+from cosched.core.decoding import Malformed, parse_integer, shown_text
 from cosched.linux.processes.signals import Delivery, send
 
 ROOT = Path("/")
@@ -31,16 +31,27 @@ _NS_PER_TICK = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 _BUSY_COLUMNS = (0, 1, 2, 5, 6)
 #: The column of stolen time; empty where a virtual /proc lacks it.
 _STEAL_COLUMN = slice(7, 8)
+_PART_BYTES = 1 << 16
 # Field numbers of /proc/PID/stat, counted from the one after "(comm)".
 _STATE, _PARENT, _START_TICKS, _PENDING = 0, 1, 19, 28
 
 
-def read_text(path: Path) -> str | None:
-    """Returns a file's text; None if it is gone or forbidden."""
+def read_text(path: Path | str) -> str | None:
+    """Returns a file's text; None if it is gone or forbidden.
+
+    A daemon reads a file for each task again and again, so this does without the layers of
+    a file object."""
+    parts: list[bytes] = []
     try:
-        return path.read_text(errors="replace")
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            while part := os.read(descriptor, _PART_BYTES):
+                parts.append(part)
+        finally:
+            os.close(descriptor)
     except (FileNotFoundError, NotADirectoryError, ProcessLookupError, PermissionError):
         return None
+    return shown_text(b"".join(parts))
 
 
 def is_reaped(pid: int, root: Path = ROOT) -> bool:
@@ -52,7 +63,7 @@ def read_of(pid: int, name: str, root: Path = ROOT) -> str | None:
     """Returns the text of a process's file in /proc; None if it is gone or forbidden."""
     if is_reaped(pid, root):
         return None
-    return read_text(root / "proc" / str(pid) / name)
+    return read_text(os.path.join(root, "proc", str(pid), name))
 
 
 def integer(text: str | bytes) -> int:

@@ -21,7 +21,7 @@ from cosched.core.symbiosis.speeds import Estimate, Sample, Work
 from cosched.core.symbiosis.watch import Read, Rest, Watch, WatchSettings
 from cosched.core.trace.sharing import Neighbour
 from cosched.core.units import NS_PER_S
-from cosched.node.driver import Driver
+from cosched.node.driver import Driver, clocks
 from cosched.node.records.history_writer import HistoryWriter
 from cosched.node.tasks.job_table import JobTable
 from cosched.node.tasks.live_job import LiveJob
@@ -102,10 +102,7 @@ class Companions:
         if not jobs and not self._rests:
             return
         self._rests = bool(jobs)
-        now_ns, wall_ns = time.monotonic_ns(), time.time_ns()
-        self._driver.feed(
-            RestChosen(now_ns=now_ns, wall_ns=wall_ns, jobs=jobs, until_ns=until_ns)
-        )
+        self._driver.feed(RestChosen(**clocks(), jobs=jobs, until_ns=until_ns))
 
     def _present(self) -> list[Job]:
         """Returns the jobs to watch, in the order of their submission. None of them is

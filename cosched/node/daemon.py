@@ -95,6 +95,7 @@ class SchedulerDaemon:
         self.history = HistoryWriter(paths.node, self.recorder, self.jobs, classes.cpu_ns)
         self.started_ns = time.monotonic_ns()
         self._loop = Loop()
+        self._complaints = Complaints(log.warning, time.monotonic_ns)
         self._pacer = Pacer(self._loop, exempt=(0, os.geteuid()))
         self._alarm_ns = 0
         self._pulsing = False
@@ -181,6 +182,10 @@ class SchedulerDaemon:
         # Requests that come from here on wait. So a client that changes a region, and then
         # finds no socket, knows that this daemon will read the change.
         listeners = self._listen()
+        if not self.options.private:
+            self.timer.report_ready_to(ready)
+        # Before the takeover: it becomes the guardian if this process dies meanwhile.
+        self.timer.start()
         self._members.adopt(self._take_over)
         if not self.jobs:
             self.classes.close()  # removes classes of jobs that ended without a daemon
@@ -188,7 +193,8 @@ class SchedulerDaemon:
         self._heartbeat.start()
         for server in self._metrics:
             server.start()
-        self._start_timer(ready)
+        if self.options.private:  # a user waits, and the first job has no slices
+            ready()
         self._loop.run()
         registrations, requests = listeners
         registrations.close()
@@ -201,26 +207,15 @@ class SchedulerDaemon:
         else:
             self._shut_down()
 
-    def _start_timer(self, ready: Callable[[], None]) -> None:
-        """Starts the timer daemon. Private daemons are ready before it: a user waits, and
-        the first job has no slices. It becomes the guardian also if this process dies
-        before that."""
-        if not self.options.private:
-            self.timer.report_ready_to(ready)
-        self.timer.start()
-        if self.options.private:
-            ready()
-
     def _listen(self) -> tuple[UnixListener, UnixListener]:
         """Opens the sockets for registrations and for control requests."""
         mode = 0o600 if self.options.private else 0o666
-        complaints = Complaints(log.warning, time.monotonic_ns)
         registration = RegistrationSocket(
             self.paths.register_socket,
             self._loop,
             self.admission.admit,
             mode=mode,
-            complaints=complaints,
+            complaints=self._complaints,
             pacer=self._pacer,
         )
         self._control = ControlSocket(
@@ -243,7 +238,7 @@ class SchedulerDaemon:
             },
             held={"borrow": self.settings.borrow, "forget": self._answers.forget},
             on_lease_end=self._idleness.note_activity,
-            complaints=complaints,
+            complaints=self._complaints,
             pacer=self._pacer,
         )
         return registration.listener, self._control.listener
@@ -312,7 +307,7 @@ class SchedulerDaemon:
         silence(self._bell)
         for request in self.region.take_requests():
             if request.code == lib.COSCHED_CMDCSW:
-                self._uses.read()
+                self._look("the use of CPUs", self._uses.read)
                 self.driver.feed(SliceEnded(**clocks()))
 
     def _beat(self) -> None:
@@ -343,14 +338,19 @@ class SchedulerDaemon:
                 self._members.give_up(job)
         if not self._presence.keep():
             self._loop.stop()
-        self._killed.release()
-        self._uses.read()
-        self._spending.read()
+        self._look("killed tasks", self._killed.release)
+        self._look("the use of CPUs", self._uses.read)
+        self._look("the spent time", self._spending.read)
         self.recorder.flush()
+        self._look("the classes", self.classes.inspect)
+
+    def _look(self, at: str, look: Callable[[], None]) -> None:
+        """Calls ``look``, which comes again and again. An error is a line in the log: there
+        may be no free descriptor for now."""
         try:
-            self.classes.inspect()
+            look()
         except (CoschedError, OSError) as error:
-            log.error("classes: %s", error)
+            self._complaints.about(None, f"cannot look at {at} for now", str(error))
 
     def _forget_later(self) -> None:
         if self.options.history_age_ns is not None:

@@ -13,7 +13,6 @@ from typing import Any
 
 from cosched.core.errors import CoschedError
 from cosched.core.node.messages import Mode, ModeChosen, RestChosen
-from cosched.linux.users import named_user
 from cosched.node.driver import Driver, clocks
 from cosched.node.records.user_lines import by
 from cosched.node.tasks.job_table import JobTable
@@ -72,9 +71,10 @@ class Owners:
         if not named:
             raise CoschedError(f"no job '{name}' runs here; see: cosched status")
         if not own:
+            # By number: a directory service may be slow, and all jobs would wait.
             raise CoschedError(
-                f"job '{name}' belongs to {named_user(named[0].uid)}; only its owner "
-                f"and root may {op} it"
+                f"job '{name}' belongs to uid {named[0].uid}; only its owner and root may "
+                f"{op} it"
             )
         # The name of one job may be the key of another job.
         own = [job for job in own if job.key == name] or own

@@ -191,7 +191,7 @@ class Region:
 
     def unlink(self) -> None:
         """Removes the object's name. Processes that have mapped it keep it."""
-        unlink_region(self.name)
+        remove_object(self.name)
 
 
 class JobRegion(Region):
@@ -210,11 +210,6 @@ class JobRegion(Region):
         region._publish()
         return region
 
-    @property
-    def job(self) -> str:
-        """The job's name, as far as it can be read."""
-        return bytes(ffi.string(self.data.name, 64)).decode(errors="replace")
-
     def publish_status(self, epoch: int, scheduled: bool) -> None:
         """Publishes whether the job is scheduled, and wakes its sleeping tasks."""
         lib.cosched_status_publish(ffi.addressof(self.data.status), epoch, int(scheduled))
@@ -227,7 +222,7 @@ class JobRegion(Region):
         """Publishes that the job is scheduled and no other job waits for its CPUs, before
         the last daemon of the node ends."""
         self.publish_contention(False)
-        self.publish_status(self.status()[0] + 1, True)
+        self.publish_status(self.next_epoch, True)
 
     def publish_mode(self, mode: Mode) -> None:
         """Writes the mode that the job's owner chose, for the next daemon."""
@@ -285,6 +280,11 @@ class JobRegion(Region):
         """Returns (epoch, scheduled) as the tasks read it."""
         word = int(lib.cosched_status_read(ffi.addressof(self.data.status)))
         return word >> 1, bool(word & 1)
+
+    @property
+    def next_epoch(self) -> int:
+        """An epoch that its tasks have not seen; it fits whatever the user wrote."""
+        return self.status()[0] + 1 & 0xFFFFFFFF
 
     def free_slot(self, phase: Phase = Phase.TASK) -> int | None:
         """Returns the lowest slot without a live task, or None. A launcher gets the highest
@@ -391,8 +391,3 @@ class NodeRegion(Region):
             align=bool(copy.align),
             idle=bool(copy.idle),
         )
-
-
-def unlink_region(name: str) -> None:
-    """Removes a shared-memory object, if it exists."""
-    remove_object(name)

@@ -189,7 +189,7 @@ def test_only_owner_and_root_may_change_a_job(node, stranger):
     node.up()
     node.task("mine")
     stranger("theirs")
-    assert "belongs to root" in as_user(STRANGER, node, "suspend", "mine")
+    assert "belongs to uid 0" in as_user(STRANGER, node, "suspend", "mine")
     assert node.job("mine")["state"] != "suspended"
     assert '"suspended"' in as_user(STRANGER, node, "suspend", "theirs")
     assert node.job("theirs")["state"] == "suspended"

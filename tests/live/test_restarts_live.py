@@ -17,6 +17,7 @@ from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 from cosched.node.lifetime.spawn import spawn
 from cosched.node.lifetime.start import restart_node
+from cosched.node.tasks.life import TaskLife
 from cosched.rundir.lock import lock_holder
 from cosched.rundir.paths import job_key
 from cosched.shm.region import JobRegion
@@ -203,21 +204,35 @@ def test_killed_timer_daemon_is_replaced(node):
 
 def test_up_after_a_crash_takes_over_running_jobs(node):
     node.up()
-    tasks = {name: node.task(name) for name in "ab"}
+    first, waiting = node.task("a"), node.task("b")
+    assert waiting.ask("arrive 1") == "1"
+    eventually(lambda: waiting.scheduled, "the switch")
     os.kill(node.scheduler_pid, signal.SIGKILL)
-    eventually(lambda: all(task.scheduled for task in tasks.values()), "the guardian")
+    eventually(lambda: first.scheduled and waiting.scheduled, "the guardian")
     node.up()
     assert {job["name"] for job in node.status()["jobs"]} == {"a", "b"}
-    eventually(
-        lambda: sorted(t.scheduled for t in tasks.values()) == [False, True],
-        "one scheduled",
-    )
-    waiting = next(t for t in tasks.values() if not t.scheduled)
-    assert waiting.ask("arrive 1") == "1"  # the old bell still rings
+    eventually(lambda: first.scheduled and not waiting.scheduled, "one scheduled")
+    assert waiting.ask("arrive 1") == "2"  # the old bell rings still, in a new epoch
     eventually(lambda: waiting.scheduled, "the switch")
-    for task in tasks.values():
+    for task in (first, waiting):
         task.ask("leave")
     eventually(lambda: not node.status()["jobs"], "both gone")
+
+
+def test_daemon_killed_at_its_takeover_leaves_free_jobs(node, monkeypatch):
+    node.up()
+    tasks = [node.task(name) for name in "ab"]
+    adopt = TaskLife.adopt
+
+    def adopt_and_die(members, known):
+        adopt(members, known)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    monkeypatch.setattr(TaskLife, "adopt", adopt_and_die)
+    with pytest.raises(CoschedError, match="the daemon died"):
+        node.up(start=restart_node)
+    eventually(lambda: all(task.scheduled for task in tasks), "everyone running")
+    eventually(lambda: len(set(weights(node).values())) == 1, "equal weights")
 
 
 @pytest.mark.parametrize("killed", ["scheduler", "both"])

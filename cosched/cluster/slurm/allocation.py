@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -37,6 +38,14 @@ def find_allocation(environ: Mapping[str, str], hostname: str) -> Allocation | N
     number = parse_integer(job, "SLURM_JOB_ID", 0, (1 << 32) - 1)
     names = expand_hosts(nodes)
     return Allocation(number, names, _here(environ, hostname, names))
+
+
+def own_part(environ: Mapping[str, str]) -> tuple[str, int]:
+    """Returns this node's name in a step of Slurm, and how many CPUs the step has here; 0:
+    that is not known."""
+    cpus = environ.get("SLURM_CPUS_ON_NODE")
+    slots = parse_integer(cpus, "SLURM_CPUS_ON_NODE", 0, 1 << 20) if cpus else 0
+    return environ.get("SLURMD_NODENAME") or os.uname().nodename, slots
 
 
 def _here(environ: Mapping[str, str], hostname: str, names: tuple[str, ...]) -> str:

@@ -15,6 +15,7 @@ ten jobs of one user have no more than one job of another.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 from cosched.core.node.groups import Group
@@ -41,9 +42,11 @@ def begin_periods(jobs: Iterable[JobState], settings: Settings, now_ns: int) -> 
 def due_job(group: Group, settings: Settings, now_ns: int) -> JobState | None:
     """Returns the job that must run now, so that all get their part; None if none must."""
     period_ns = settings.least_share.period_ns
+    shares = _shares(group, settings)
     first, needed_ns = None, settings.slice_ns
     for job in sorted(group.jobs, key=lambda job: (job.period_ns, job.precedence)):
-        owed_ns = _owed_ns(job, group, settings, now_ns)
+        had_ns = job.age_ns(now_ns) - job.period_age_ns
+        owed_ns = settings.least_share.reserved_ns // shares[job.user] - had_ns
         if owed_ns > 0:
             first = first or job
             needed_ns += owed_ns
@@ -52,12 +55,10 @@ def due_job(group: Group, settings: Settings, now_ns: int) -> JobState | None:
     return None
 
 
-def _owed_ns(job: JobState, group: Group, settings: Settings, now_ns: int) -> int:
-    """Returns how much time the job must still get in its period; at most 0 if none."""
-    shares = len(group.jobs)
-    if settings.fairness is Fairness.USERS:
-        users = {other.user for other in group.jobs}
-        own = sum(other.user == job.user for other in group.jobs)
-        shares = len(users) * own
-    had_ns = job.age_ns(now_ns) - job.period_age_ns
-    return settings.least_share.reserved_ns // shares - had_ns
+def _shares(group: Group, settings: Settings) -> dict[int, int]:
+    """Returns into how many equal shares the time is divided of which a job of each user
+    gets one."""
+    own = Counter(job.user for job in group.jobs)
+    if settings.fairness is Fairness.JOBS:
+        return dict.fromkeys(own, len(group.jobs))
+    return {user: len(own) * jobs for user, jobs in own.items()}

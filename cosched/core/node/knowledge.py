@@ -67,12 +67,14 @@ class Knowledge:
 
     def __init__(self) -> None:
         self._ended: deque[Ended] = deque(maxlen=REMEMBERED)
+        self._late: dict[int, float] = {}  # answers of ``_lateness``, by user
         #: By user: the time of starts without a task, since a task of the user registered.
         self.bare_starts_ns: dict[int, int] = {}
 
     def learn(self, ended: Iterable[Ended]) -> None:
         """Adds jobs in the order of their ends."""
         self._ended.extend(ended)
+        self._late.clear()
 
     def replace(self, ended: Iterable[Ended]) -> None:
         """Forgets all jobs and adds these, in the order of their ends."""
@@ -99,7 +101,9 @@ class Knowledge:
     def lengths_of(self, expectation: Expectation, user: int) -> Sequence[int]:
         """Returns the lengths that a job of this user may have; none if it is unknown."""
         if expectation.lengths_ns:
-            late = self._lateness(user)
+            if user not in self._late:
+                self._late[user] = self._lateness(user)
+            late = self._late[user]
             return [round(length_ns * late) for length_ns in expectation.lengths_ns]
         if not expectation.kind:
             return ()

@@ -105,6 +105,9 @@ class TaskRegistered(Event, frozen=True, kw_only=True):
     #: The task was here before this machine; ``submitted_ns`` is then the
     #: ``submission_key`` by which an earlier machine ordered the job.
     adopted: bool = False
+    #: Where the epochs of a new job begin. The tasks of an adopted one ask once an epoch,
+    #: so an epoch of the earlier machine must not come again.
+    epoch: int = 0
     #: The task of the job whose place it takes: itself when it was launched, or the shell
     #: that started it; None: it takes no place.
     replaces: Task | None = None

@@ -54,9 +54,9 @@ def change_mode(
     if mode is Mode.RELEASED:
         job.received_is_complete = False
     before, job.mode = job.mode, mode
-    commands: list[Command] = [PublishMode(job.key, mode)]
-    if before.stops:
-        commands.append(ThawClass(job.key))
+    # The next daemon, or the guardian, continues a job whose published mode stops it.
+    commands: list[Command] = [ThawClass(job.key)] if before.stops else []
+    commands.append(PublishMode(job.key, mode))
     if before is Mode.RELEASED:
         commands.append(CreateClass(job.key, job.cpus))
         commands += [AddTask(job.key, task) for task in sorted(job.members)]

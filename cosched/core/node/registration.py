@@ -86,6 +86,7 @@ def _add_job(table: ProcessTable, event: TaskRegistered) -> list[Command]:
         event.job,
         submitted_ns,
         cpus=event.cpus,
+        epoch=event.epoch,
         received_is_complete=not event.adopted,
         user=event.user,
     )

@@ -22,13 +22,15 @@ from cosched.linux import proc
 from cosched.linux.cgroups.mounts import parse_mountinfo
 
 PREFIX = "cosched-"
+#: The leaf for the processes of a group that has classes as children (version 2).
 REST = "cosched.rest"
 #: systemd runs the other commands of a unit there, such as ExecStopPost=.
 CONTROL = ".control"
 #: How many processes that a task started move along with it: each takes the kernel some 10
 #: ms. The others stay where they are.
 MOVES_MOST = 16
-"""The leaf for the processes of a group that has classes as children (version 2)."""
+#: The errors of a group that was removed.
+GONE = (errno.ENOENT, errno.ENODEV)
 
 _PROCS = "cgroup.procs"
 # Set by systemd on a group that it leaves to its unit.

@@ -37,6 +37,7 @@ from cosched.core.node.groups import is_waiting_share
 from cosched.linux import proc
 from cosched.linux.cgroups import freezer
 from cosched.linux.cgroups.cgroupfs import (
+    GONE,
     MOVES_MOST,
     Hierarchy,
     Tree,
@@ -361,7 +362,7 @@ class GroupClasses:
             try:
                 self._normalise(job, weight)
             except OSError as error:
-                if error.errno not in (errno.ENOENT, errno.ENODEV):
+                if error.errno not in GONE:
                     failed = failed or self._write_error(job, error)
         self._top_weight.forget()
         # If the top is gone by now, no class needs its weight.

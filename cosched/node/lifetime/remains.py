@@ -8,7 +8,7 @@ from cosched.core.errors import CoschedError
 from cosched.node.tasks.left import named_regions
 from cosched.rundir.lock import lock_holder
 from cosched.rundir.paths import NodePaths
-from cosched.shm.region import unlink_region
+from cosched.shm.objects import remove_object
 
 
 def remove_remains(paths: NodePaths) -> None:
@@ -31,4 +31,4 @@ def remove_remains(paths: NodePaths) -> None:
 def remove_regions(paths: NodePaths) -> None:
     """Removes the shared memory of the node, also what other users put there."""
     for name in (paths.node_region, *named_regions(paths)):
-        unlink_region(name)
+        remove_object(name)

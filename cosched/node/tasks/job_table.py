@@ -17,7 +17,8 @@ from cosched.node.bell import make_bell, open_bell
 from cosched.node.tasks.left import find_left
 from cosched.node.tasks.live_job import Claim, LiveJob, LiveTask
 from cosched.rundir.paths import NodePaths, job_key
-from cosched.shm.region import JobRegion, unlink_region
+from cosched.shm.objects import remove_object
+from cosched.shm.region import JobRegion
 
 
 class JobTable:
@@ -117,7 +118,7 @@ class JobTable:
         """
         found, refused = find_left(self._paths)
         for region_name in refused:
-            unlink_region(region_name)
+            remove_object(region_name)
             key = region_name.removeprefix(self._paths.job_region_prefix)
             self._paths.bell(key).unlink(missing_ok=True)
         for left in found:

@@ -13,7 +13,12 @@ from typing import NamedTuple
 
 from cosched.core.node.job import restored_submission_key
 from cosched.core.node.knowledge import Expectation
-from cosched.core.node.messages import MessageTrapped, TaskExited, TaskRegistered
+from cosched.core.node.messages import (
+    MessageTrapped,
+    Mode,
+    TaskExited,
+    TaskRegistered,
+)
 from cosched.linux.proc import started_wall_ns
 from cosched.node.bell import silence
 from cosched.node.driver import Driver, clocks
@@ -31,10 +36,11 @@ log = logging.getLogger(__name__)
 
 
 class Origin(NamedTuple):
-    """Facts from a job's launcher."""
+    """Facts from a job's launcher, or from the region of a job that is taken over."""
 
     submitted_ns: int  #: when the job was submitted, by the wall clock; 0: unknown
     expectation: Expectation  #: how long like jobs ran
+    epoch: int = 0  #: where its epochs begin
 
 
 class TaskLife:
@@ -102,6 +108,7 @@ class TaskLife:
                 cpus=cpus,
                 submitted_ns=origin.submitted_ns,
                 adopted=adopted,
+                epoch=origin.epoch,
                 replaces=replaces,
                 user=job.uid,
                 expectation=origin.expectation,
@@ -200,13 +207,15 @@ class TaskLife:
         Calls ``known(job)`` for each job with such tasks."""
         for problem in self._jobs.adopt():
             log.warning("not taken over: %s", problem)
-        for job in self._jobs:
+        # A resting job comes first: only a job alone on its CPUs can end its rest.
+        for job in sorted(self._jobs, key=lambda job: job.region.mode is not Mode.RESTING):
             self._history.adopt(job)
             self._bells.watch(job)
             job.region.publish_contention(False)  # as in a new machine
             job.expectation = job.region.expectation
             job.limited_by = job.region.limited_by
-            origin = Origin(_submission_key(job), job.expectation)
+            epoch = job.region.next_epoch
+            origin = Origin(_submission_key(job), job.expectation, epoch)
             back = 0
             for pid, task in list(job.tasks.items()):
                 self._loop.watch(task.pidfd, lambda j=job, p=pid: self._has_ended(j, p))  # type: ignore[misc]
@@ -216,9 +225,11 @@ class TaskLife:
                     continue  # it just ended; its pidfd will report that
                 self.introduce(job, task, cpus, origin, adopted=True)
                 back += 1
+            log.info("took over job %s with %d tasks", job.key, back)
             if back:
                 known(job)
-            log.info("took over job %s with %d tasks", job.key, back)
+            else:
+                self.end(job)  # the machine does not have it
 
 
 def _submission_key(job: LiveJob) -> int:

@@ -23,7 +23,7 @@ from cosched.node.tasks.live_job import LiveTask
 from cosched.rundir.lock import lock_holder, locked
 from cosched.rundir.paths import NodePaths
 from cosched.service.loop import Loop
-from cosched.shm.region import unlink_region
+from cosched.shm.objects import remove_object
 
 log = logging.getLogger(__name__)
 
@@ -79,7 +79,7 @@ class Guardian:
     @staticmethod
     def _remove_unusable(refused: dict[str, CoschedError]) -> None:
         for name in refused:
-            unlink_region(name)
+            remove_object(name)
         if refused:
             first = next(iter(refused.values()))
             log.warning("%d regions are not restored; the first: %s", len(refused), first)

@@ -30,6 +30,8 @@ from cosched.core.units import NS_PER_MS, NS_PER_S
 ONE_CPU = frozenset({0})
 FREE = Settings(slice_ns=NS_PER_S, gmet_ns=100 * NS_PER_MS, align=False)
 ALIGNED = Settings(slice_ns=NS_PER_S, gmet_ns=100 * NS_PER_MS, align=True)
+#: A job has a part of each period: perhaps early in one, and late in the next one.
+PERIODS_NS = 3 * Settings().least_share.period_ns
 
 
 @dataclass
@@ -100,6 +102,8 @@ class Node:
             case PublishContention(job, contended):
                 assert contended != (job in self.contended)
                 self.contended ^= {job}
+        # Otherwise no daemon continues the job if this one dies now.
+        assert all(self.modes[job].stops for job in self.frozen)
 
     def register(self, job, task=None, cpus=ONE_CPU, **kw):
         task = task if task is not None else ord(job[0])

@@ -358,7 +358,7 @@ def test_nodes_agree_while_turns_grow(pattern, align):
     assert carry_out(run).efficiency > 0.95
 
 
-@given_settings(max_examples=15, deadline=None)
+@given_settings(max_examples=15)
 @given(st.integers(0, 2**16), st.integers(2, 5), st.sampled_from([2, 8, 16]))
 def test_nodes_agree_on_random_jobs(seed, dom, nodes):
     programs = tuple(

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 
 import pytest
 from hypothesis import given
-from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from cosched.core.node.groups import PAPER_SHARES, Group, connected, share_percents
@@ -282,7 +281,6 @@ def test_figures_agree_with_the_model(turns, computes):
     assert sum(f.filled_s for f in whole) == pytest.approx(sum(f.fills_s for f in whole))
 
 
-@hypothesis_settings(deadline=None)
 @given(SETTINGS, CHOICES, st.data())
 def test_any_steps_and_cpu_times_give_possible_figures(settings, choices, data):
     """No figure is negative, and no job fills more than a scheduled job can leave."""

@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from hypothesis import given
-from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -63,7 +62,6 @@ from tests.unit.core.trace_histories import CHOICES, JOBS, SETTINGS, run_choices
 BEGAN = 1_700_000_000 * NS_PER_S
 
 
-@hypothesis_settings(deadline=None)
 @given(SETTINGS, CHOICES, st.sampled_from(JOBS))
 def test_account_agrees_with_the_machine(settings, choices, job):
     machine = NodeScheduler(settings)
@@ -224,7 +222,6 @@ SPANS = st.lists(st.integers(0, 10_000_000), max_size=10, unique=True).map(
 )
 
 
-@hypothesis_settings(deadline=None)
 @given(st.lists(SPANS, min_size=2, max_size=4))
 def test_together_agrees_with_a_count_by_instants(sets):
     run = [record(node=f"n{i}", intervals_us=spans) for i, spans in enumerate(sets)]

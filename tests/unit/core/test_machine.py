@@ -323,6 +323,14 @@ def test_restarted_machine_keeps_the_order_of_jobs():
     assert restarted.machine.jobs["alpha"].submitted_ns == 1060 * NS_PER_S
 
 
+def test_restarted_machine_goes_on_with_the_epochs():
+    """A task asks once an epoch, so it would not ask in an epoch of the earlier machine."""
+    node = Node()
+    commands = node.register("a", adopted=True, epoch=7)
+    epochs = [c.epoch for c in commands if isinstance(c, PublishStatus)]
+    assert epochs == [7, 8]
+
+
 def test_forged_submission_key_is_limited():
     began_ns, now_ns = 1000 * NS_PER_S, 2000 * NS_PER_S
     for recorded_ns in (0, 1, 1 << 63):

@@ -197,7 +197,7 @@ def test_order_is_kept_with_a_fixed_slice():
 # -- random histories ----------------------------------------------------------------------
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     count=st.integers(2, 5),
     began_ms=st.integers(0, 999),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import given
-from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from cosched.core.node.knowledge import Expectation
@@ -284,7 +283,6 @@ def test_unknown_rank_is_named_by_its_process():
     assert "task 78 trapped" in node.last("0.b")
 
 
-@hypothesis_settings(deadline=None)
 @given(SETTINGS, CHOICES, st.sampled_from(JOBS))
 def test_each_change_and_refusal_has_one_note(settings, choices, job):
     steps = list(run_choices(NodeScheduler(settings), choices))
@@ -304,7 +302,6 @@ def test_each_change_and_refusal_has_one_note(settings, choices, job):
         assert text not in (*Cause._value2member_map_,)  # a sentence, not a code word
 
 
-@hypothesis_settings(deadline=None)
 @given(SETTINGS, CHOICES, st.sampled_from(JOBS), st.integers(0, 60))
 def test_end_is_noted_wherever_the_steps_begin(settings, choices, job, cut):
     machine, tracker = NodeScheduler(settings), TaskTracker({})

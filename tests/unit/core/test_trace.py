@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from hypothesis import given
-from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -64,7 +63,6 @@ def write_history(directory, settings, choices, limit_bytes, restart_at=None):
     return steps
 
 
-@hypothesis_settings(deadline=None)
 @given(SETTINGS, CHOICES, st.sampled_from([1, 2_000, 20_000, 10**7]), st.integers(0, 60))
 def test_trace_is_read_as_written_and_replays(settings, choices, limit, restart):
     with tempfile.TemporaryDirectory() as name:
@@ -81,7 +79,6 @@ def test_trace_is_read_as_written_and_replays(settings, choices, limit, restart)
             assert replay(read_trace([path])).difference is None
 
 
-@hypothesis_settings(deadline=None)
 @given(SETTINGS, CHOICES, CHOICES)
 def test_restored_machine_decides_like_its_original(settings, before, after):
     machine = NodeScheduler(settings)
@@ -93,7 +90,6 @@ def test_restored_machine_decides_like_its_original(settings, before, after):
     assert twin.snapshot() == machine.snapshot()
 
 
-@hypothesis_settings(deadline=None)
 @given(SETTINGS, CHOICES)
 def test_later_events_do_not_change_a_snapshot(settings, choices):
     machine = NodeScheduler(settings)

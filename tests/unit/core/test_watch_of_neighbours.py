@@ -197,7 +197,7 @@ def test_no_job_gives_way_on_doubtful_trials():
     assert give_way([Party("a", estimate(2.0, low=1.0)), Party("b", None)], LIMIT) is None
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.floats(1.0, 4.0), st.floats(1.0, 4.0))
 def test_no_job_is_slowed_beyond_the_limit_for_longer_than_it_takes_to_see_it(one, other):
     """Near the limit the trials may be unsure, so these slowdowns are left out."""
@@ -217,7 +217,7 @@ def test_no_job_is_slowed_beyond_the_limit_for_longer_than_it_takes_to_see_it(on
     assert second.done > before["second"][0]
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(st.floats(1.0, 3.0), st.floats(1.0, 3.0), st.integers(20, 300))
 def test_no_rest_outlasts_its_end(one, other, seconds):
     """The node that is played checks it at each moment."""

@@ -7,9 +7,9 @@ from hypothesis import settings as given_settings
 from hypothesis import strategies as st
 
 from cosched.core.node.messages import SliceEnded
-from cosched.core.node.settings import LONGEST, Settings
+from cosched.core.node.settings import Settings
 from cosched.core.units import NS_PER_MS, NS_PER_S
-from tests.unit.core.machine_node import Node
+from tests.unit.core.machine_node import PERIODS_NS, Node
 
 CPU_SETS = st.frozensets(st.integers(0, 3), min_size=1)
 GMET_NS = 100 * NS_PER_MS
@@ -29,7 +29,7 @@ def run_by_timer(node, until_ns):
         yield
 
 
-@given_settings(max_examples=150, deadline=None)
+@given_settings(max_examples=150)
 @example(
     arrivals=[(frozenset({0}), 0), (frozenset({1}), 300), (frozenset({0, 1}), 300)],
     align=False,
@@ -51,7 +51,7 @@ def test_no_job_starves_with_any_cpu_sets(arrivals, align, auto):
         for cpu in cpus:
             node.register("abcde"[number], 10 * number + cpu, frozenset({cpu}))
         last_seen["abcde"[number]] = node.now_ns
-    bound_ns = 4 * len(arrivals) * NS_PER_S * (LONGEST if auto else 1)
+    bound_ns = PERIODS_NS if auto else 4 * len(arrivals) * NS_PER_S
     for _ in run_by_timer(node, node.now_ns + 3 * bound_ns):
         for job in node.running:
             last_seen[job] = node.now_ns

@@ -15,6 +15,7 @@ import pytest
 
 from cosched.core.errors import CoschedError
 from cosched.linux import pidfd, priority, proc
+from cosched.linux.memory import held_bytes
 from cosched.linux.processes.signals import Delivery, send_by_pidfd
 
 TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
@@ -208,10 +209,11 @@ def test_reaped_process_is_not_looked_up_in_proc(monkeypatch: pytest.MonkeyPatch
     def look_up(*_: object) -> NoReturn:
         raise AssertionError("a real-time task could spin here")
 
-    monkeypatch.setattr(Path, "read_text", look_up)
-    monkeypatch.setattr(os, "listdir", look_up)
+    for name in ("open", "listdir"):
+        monkeypatch.setattr(os, name, look_up)
     assert proc.start_ticks(child.pid) is None
     assert proc.process_uids(child.pid) is None
     assert proc.started_by(child.pid, 9, lambda _: True) == []
     assert proc.cpu_affinity(child.pid) == frozenset()
+    assert held_bytes([child.pid]) == 0
     assert proc.is_reaped(child.pid)

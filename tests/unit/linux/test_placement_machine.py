@@ -143,6 +143,4 @@ class EngineAndDaemon(RuleBasedStateMachine):
 
 
 TestEngineAndDaemon = EngineAndDaemon.TestCase
-TestEngineAndDaemon.settings = settings(
-    max_examples=12, stateful_step_count=16, deadline=None
-)
+TestEngineAndDaemon.settings = settings(max_examples=12, stateful_step_count=16)

@@ -233,7 +233,7 @@ def test_ranks_without_names_join_as_the_variable_has_it(
     assert mpi.printed(lib.COSCHED_LINE_WARNING) == []
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(
     delays_ms=st.lists(
         st.one_of(st.none(), st.integers(0, 2 * PATIENCE_MS)), min_size=2, max_size=5

@@ -9,6 +9,7 @@ import subprocess
 import time
 from contextlib import ExitStack
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 
@@ -17,11 +18,12 @@ from cosched.core.expectation import LENGTHS_MAX
 from cosched.core.node.knowledge import UNKNOWN, Expectation
 from cosched.core.node.launchers import IDLE_NS
 from cosched.core.node.machine import NodeScheduler
-from cosched.core.node.messages import TaskExited, TaskRegistered
+from cosched.core.node.messages import Mode, TaskExited, TaskRegistered, ThawClass
 from cosched.core.node.settings import Settings
 from cosched.core.units import LENGTH_MAX_NS, NS_PER_S
 from cosched.linux.pidfd import exited
 from cosched.node.driver import Driver
+from cosched.node.owners import Owners
 from cosched.node.records.history_writer import HistoryWriter
 from cosched.node.records.recorder import Recorder
 from cosched.node.sockets.registration import RegistrationRefused, TaskHello
@@ -40,14 +42,14 @@ _numbers = itertools.count()
 
 
 class KeepingRecorder(Recorder):
-    """Keeps all events, too."""
+    """Keeps all steps, too."""
 
     def __init__(self, *things):
         super().__init__(*things)
-        self.events = []
+        self.steps = []
 
     def record(self, event, commands):
-        self.events.append(event)
+        self.steps.append((event, commands))
         super().record(event, commands)
 
 
@@ -72,9 +74,10 @@ class Node:
         self.pids_are_reused = False
         loop = Loop()
         effects = SimpleNamespace(carry_out=lambda _commands: None)
-        driver = Driver(self.machine, effects, self.recorder)
+        self.driver = Driver(self.machine, effects, self.recorder)
         self.members = TaskLife(
-            driver, self.jobs, loop, Pacer(loop, exempt=[]), self.history, lambda: None
+            *(self.driver, self.jobs, loop, Pacer(loop, exempt=[])),
+            *(self.history, lambda: None),
         )
         self.registrar = Registrar(
             self.machine, self.jobs, self.members, self, self.has_ended
@@ -95,7 +98,7 @@ class Node:
 
     @property
     def events(self):
-        return self.recorder.events
+        return [event for event, _ in self.recorder.steps]
 
     def come(
         self,
@@ -334,6 +337,45 @@ def test_later_daemon_reads_the_expectation_of_a_job(node, process, tmp_path, st
     assert later.job.expectation == first
     (event,) = later.events
     assert (event.adopted, event.expectation, event.user) == (True, first, os.geteuid())
+
+
+@pytest.mark.parametrize(("seen", "next_one"), [(41, 42), ((1 << 63) - 1, 0)])
+def test_later_daemon_uses_no_epoch_again(node, process, tmp_path, stack, seen, next_one):
+    """A task asks once an epoch, so it would make no request in an epoch of before."""
+    node.come(process()[0])
+    node.job.region.publish_status(seen, False)
+    later = Node(tmp_path, stack, node.paths)
+    later.members.adopt(lambda _job: None)
+    (event,) = later.events
+    assert event.epoch == next_one
+
+
+def test_job_that_ends_at_the_takeover_is_no_job(
+    node, process, tmp_path, stack, monkeypatch
+):
+    node.come(process()[0])
+    paths = node.paths
+    later = Node(tmp_path, stack, paths)
+    ended = ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH))
+    monkeypatch.setattr(os, "sched_getaffinity", Mock(side_effect=ended))
+    later.members.adopt(lambda _job: pytest.fail("known"))
+    assert len(later.jobs) == 0
+    assert not later.machine.jobs
+    assert not any(paths.bells.iterdir())
+
+
+def test_resting_job_is_taken_over_first(node, process, tmp_path, stack):
+    """Beside another job on its CPUs no job can rest, so its rest would not end."""
+    for name in "ab":
+        node.come(process()[0], job=name)
+    resting = node.jobs.get(job_key(os.geteuid(), "b"))
+    resting.region.publish_mode(Mode.RESTING)
+    later = Node(tmp_path, stack, node.paths)
+    owners = Owners(later.driver, later.jobs, raising=False)
+    later.members.adopt(owners.take_over)
+    commands = [c for _, commands in later.recorder.steps for c in commands]
+    assert ThawClass(resting.key) in commands
+    assert {job.mode for job in later.machine.jobs.values()} == {Mode.COSCHEDULED}
 
 
 @pytest.mark.parametrize(

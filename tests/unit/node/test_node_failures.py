@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import errno
 import os
+import pwd
 import subprocess
 import time
 from types import SimpleNamespace
@@ -220,6 +221,13 @@ def test_child_without_pidfd_is_killed(monkeypatch):
 
 
 # -- the named job --------------------------------------------------------------------
+
+
+def test_refusal_asks_no_directory_service(monkeypatch):
+    monkeypatch.setattr(pwd, "getpwuid", lambda _uid: pytest.fail("it may be slow"))
+    owners = Owners(None, [SimpleNamespace(key="7.a", name="a", uid=7)], raising=False)
+    with pytest.raises(CoschedError, match="'a' belongs to uid 7; only its owner and root"):
+        owners.handlers()["suspend"]({"job": "a"}, 8)
 
 
 def test_job_named_like_another_key_is_found():

@@ -6,7 +6,6 @@ import tracemalloc
 
 import pytest
 from hypothesis import given
-from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from cosched.core.node.machine import NodeScheduler
@@ -50,7 +49,6 @@ def small(monkeypatch):
     monkeypatch.setattr(recent_steps, "BLOCK_BYTES", 3000)
 
 
-@hypothesis_settings(deadline=None)
 @given(SETTINGS, CHOICES, st.sampled_from(JOBS), st.integers(0, 40))
 def test_notes_are_those_of_all_last_steps(settings, choices, job, most):
     with pytest.MonkeyPatch.context() as patch:

@@ -17,7 +17,8 @@ from cosched.core.node.messages import OrderTimer
 from cosched.rundir.paths import NodePaths, check_job_name, default_run_dir
 from cosched.shm._build import HERE, INCLUDE, declarations
 from cosched.shm._native import ffi, lib
-from cosched.shm.region import JobRegion, NodeRegion, unlink_region
+from cosched.shm.objects import remove_object
+from cosched.shm.region import JobRegion, NodeRegion
 from tests.places import ROOT
 
 C_TESTS = ROOT / "tests/c"
@@ -42,9 +43,9 @@ STRUCTS = [
 @pytest.fixture
 def name():
     region = f"/cosched-test-{os.getpid()}"
-    unlink_region(region)
+    remove_object(region)
     yield region
-    unlink_region(region)
+    remove_object(region)
 
 
 @pytest.fixture

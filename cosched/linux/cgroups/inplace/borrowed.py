@@ -16,7 +16,7 @@ from pathlib import Path
 
 from cosched.core.errors import CoschedError
 from cosched.linux import proc
-from cosched.linux.cgroups.cgroupfs import Hierarchy, why
+from cosched.linux.cgroups.cgroupfs import GONE, Hierarchy, why
 from cosched.linux.cgroups.controls import Controls
 from cosched.linux.cgroups.inplace.job_groups import Group
 from cosched.linux.cgroups.inplace.levels import (
@@ -33,7 +33,6 @@ from cosched.linux.classes import ShareRefused
 
 log = logging.getLogger(__name__)
 
-_GONE = (errno.ENOENT, errno.ENODEV)
 _NO_PLAN = Plan((), {})
 
 
@@ -153,7 +152,7 @@ class BorrowedGroups:
                     directory / self._controls.quota_file,
                 )
         except OSError as error:
-            if error.errno not in _GONE:  # an ended group is reported when its tasks end
+            if error.errno not in GONE:  # an ended group is reported when its tasks end
                 log.error("%s: its share cannot be set: %s", directory, why(error))
         except CoschedError as error:
             log.error("%s", error)

@@ -11,7 +11,6 @@ write; other users have ``user.*`` (version 2).
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,11 +19,10 @@ from typing import NamedTuple
 from cosched.core.decoding import shown_text
 from cosched.core.errors import CoschedError
 from cosched.linux import proc
-from cosched.linux.cgroups.cgroupfs import why, write
+from cosched.linux.cgroups.cgroupfs import GONE, why, write
 from cosched.linux.cgroups.controls import Controls
 
 _NAME = "cosched.standing"
-_GONE = (errno.ENOENT, errno.ENODEV)
 
 
 class Loan(NamedTuple):
@@ -89,7 +87,7 @@ class Loans:
             try:
                 write(directory / name, text)
             except OSError as error:
-                if error.errno in _GONE:
+                if error.errno in GONE:
                     return  # the group ended, and its values with it
                 refused = CoschedError(f"{directory}: cannot be given back: {why(error)}")
         with contextlib.suppress(OSError):
