@@ -30,7 +30,8 @@ _Wait = tuple[Callable[[Record], bool], "asyncio.Future[Record]"]
 
 
 class Records:
-    """The jobs of a domain. live: jobs that have not ended, by number.
+    """The jobs of a domain. live: jobs that have not ended, by number. unresolved: jobs
+    that had nodes before a restart, until it is known what they do.
 
     log: takes one line about each end. on_end: gets each job whose end is stored.
     """
@@ -43,6 +44,7 @@ class Records:
         on_end: Callable[[Record], None],
     ) -> None:
         self.live: dict[int, Record] = {}
+        self.unresolved: dict[int, Record] = {}
         self._on_end = on_end
         self._store = store
         self._clock = clock
@@ -73,6 +75,7 @@ class Records:
 
     def restore(self, record: Record) -> None:
         """Restores a stored job that has not ended."""
+        self.unresolved.pop(record.number, None)
         self.live[record.number] = record
         self._answer_waits(record)
 
@@ -92,7 +95,8 @@ class Records:
 
     def find(self, number: int) -> Record | None:
         """Returns a job, ended or not; None if there is none."""
-        return self.live.get(number) or self._store.find(number)
+        kept = self.live.get(number) or self.unresolved.get(number)
+        return kept or self._store.find(number)
 
     async def wait(self, number: int) -> Record:
         """Returns a job once it has ended."""

@@ -128,7 +128,8 @@ class JobRequests:
 
     async def _queue(self, _person: Person, request: dict[str, Any]) -> Any:
         waits = self._answers.waits()
-        records: list[Record] = list(self._jobs.records.live.values())
+        known = self._jobs.records
+        records: list[Record] = [*known.live.values(), *known.unresolved.values()]
         ended: int = convert(request.get("ended", 0), Natural, "a number of ended jobs")
         if ended:
             live = {record.number for record in records}

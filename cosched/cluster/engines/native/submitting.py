@@ -85,14 +85,13 @@ class Submitting:
         if record.state is State.CANCELLED:
             return
         record = self._jobs.records.get(number)
-        if number not in self._jobs.records.live:
-            raise self._jobs.not_known_yet(f"job {number}")
         if record.state in (State.HELD, State.QUEUED):
             self._withdraw([record], CANCELLED)
             return
         # Stored first: a controller that restarts must not let the job run again.
         self._jobs.records.save(record, reason=CANCELLED)
-        self._jobs.cancel_start(self._jobs.starts.active[number])
+        if number in self._jobs.records.live:  # otherwise its nodes have to report it first
+            self._jobs.cancel_start(self._jobs.starts.active[number])
 
     def _withdraw(self, records: Sequence[Record], reason: str) -> None:
         """Ends jobs that wait, in the queue or held."""

@@ -106,11 +106,23 @@ def test_cancelled_job_of_a_lost_node_is_cancelled_after_a_restart(store):
     asyncio.run(scenario())
 
 
-def test_job_is_not_cancelled_before_the_nodes_have_reported_it(store):
+def test_running_job_is_shown_and_cancelled_while_its_nodes_are_asked(store):
+    """A command that ends by Ctrl-C asks once."""
+
     async def scenario():
         number = await started(up(store))
-        with pytest.raises(CoschedError, match=r"asks its nodes; try again$"):
-            Controller(store, NODES).submitting.cancel(number)
+        controller = Controller(store, NODES)
+        (shown,) = (await controller.ask(do="queue"))["ok"]
+        assert (shown["job"], shown["state"]) == (number, "running")
+        assert await controller.ask(do="cancel", job=number) == {"ok": {"job": number}}
+        report = StartReport(number, 1, Stage.GONE.value, 1, root=True)
+        for name in NODES:
+            controller.join(name, reports=[report])
+        controller.recovery.resolve()
+        assert len(ends_of(controller, number)) == 1
+        controller.take("n1", SubtreeEnded(number, 1, None))
+        assert store.find(number).state is State.CANCELLED
+        assert (await controller.ask(do="queue"))["ok"] == []
 
     asyncio.run(scenario())
 
