@@ -1,6 +1,7 @@
 """A cancel that was accepted is never forgotten, and a domain that ends starts no job."""
 
 import asyncio
+import os
 
 import pytest
 
@@ -153,6 +154,22 @@ def test_domain_that_ends_starts_no_job_that_waits(store):
         await passes()
         assert controller.ended
         assert store.find(waits).state is State.QUEUED
+
+    asyncio.run(scenario())
+
+
+def test_domain_that_ends_takes_no_more_jobs(store):
+    """Such a job would wait in a domain that is down."""
+
+    async def scenario():
+        controller = up(store)
+        controller.jobs.ends = True
+        job = {"token": "t", "name": "a", "argv": ["/bin/true"], "environ": {}, "cwd": "/"}
+        submit = asyncio.ensure_future(controller.ask(os.geteuid(), do="submit", job=job))
+        await passes()
+        assert not submit.done()
+        assert store.live() == []
+        submit.cancel()
 
     asyncio.run(scenario())
 
