@@ -338,6 +338,20 @@ def test_a_closed_executor_takes_nothing(domain):
         jobs.submit(abs, -1)
 
 
+def test_a_domain_that_closes_the_connection_is_asked_again(domain):
+    lost = []
+
+    def lose_the_first(request):
+        if not lost:
+            lost.append(request)
+            raise BrokenPipeError
+
+    domain.before_answer = lose_the_first
+    with Executor(memory_bytes=1) as jobs:
+        assert jobs.submit(abs, -1).result() == 1
+    assert lost == [{"do": "nodes"}]
+
+
 def test_a_refusal_is_raised_at_once(domain):
     domain.refusals[0] = "infeasible: needs 9 nodes, the domain has 1"
     with pytest.raises(CoschedError, match="infeasible"), Executor() as jobs:
