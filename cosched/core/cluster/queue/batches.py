@@ -93,8 +93,8 @@ class Batches:
         return number in self._waits
 
     def needed_by(self, number: JobId) -> tuple[int, int]:
-        """Returns of how many jobs a kept one awaits the end, and of how many the good
-        end."""
+        """Returns the number of jobs that must end before a kept one enters the queue, and
+        of those that must end well."""
         batch = self._batches[self._of[number]]
         return len(batch.after), len(batch.after_ok)
 
