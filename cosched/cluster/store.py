@@ -99,21 +99,13 @@ class JobStore:
         self.changes_ended = self._sum_of_changes()
 
     def add(self, token: str, record: Record) -> int:
-        """Stores a new job and returns its number. A token that was stored before keeps its
-        number. Raises CoschedError if that job belongs to another user, and for a full
-        disk."""
-        number = self._find_token(token, record)
-        if number is not None:
-            return number
+        """Stores a new job and returns its number. Raises CoschedError for a full disk."""
         values = (*_user(token, record), msgspec.json.encode(record.submission))
         return self._file.run(f"{_INSERT} VALUES (?, ?, ?, ?, ?, ?)", values)
 
     def add_array(self, token: str, record: Record, tasks: Sequence[int]) -> int:
         """Stores one job for each index of an array, with numbers in a row, or none of
         them. Returns the first number; otherwise as ``add``."""
-        number = self._find_token(token, record)
-        if number is not None:
-            return number
         row = self._file.find("SELECT seq FROM sqlite_sequence WHERE name = 'jobs'")
         first: int = 1 if row is None else row[0] + 1
         insert = f"{_INSERT[:-1]}, number, array, task) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
@@ -128,15 +120,15 @@ class JobStore:
         self._file.run_together(statements)
         return first
 
-    def _find_token(self, token: str, record: Record) -> int | None:
-        """Returns the number of the job with a token; None if it is new. Raises
-        CoschedError for another user's."""
+    def number_of(self, token: str, uid: int) -> int | None:
+        """Returns the number of the job with a token of a user, or of the first task of its
+        array; None if it is new. Raises CoschedError for a token of another user."""
         select = "SELECT number, uid FROM jobs WHERE token = ?"
         found = self._file.find(select, (token,))
         if found is None:
             return None
-        number, uid = found
-        if uid != record.uid:
+        number, owner = found
+        if owner != uid:
             raise CoschedError("the token of this job is taken; choose another one")
         return cast(int, number)
 

@@ -22,6 +22,9 @@ from cosched.jobs.following import Tail, wait_patiently
 if TYPE_CHECKING:
     from cosched.cluster.answers import JobInfo
 
+#: States of tasks that have written nothing yet.
+_WAITING = ("held", "queued")
+
 
 @command("output")
 class Output(Command):
@@ -53,7 +56,8 @@ class Output(Command):
             elif self.follow:
                 raise click.UsageError("--follow is for one task, such as 12_3.")
             else:
-                infos = [client.job(task["job"]) for task in tasks]
+                begun = [task for task in tasks if task["state"] not in _WAITING]
+                infos = [client.job(task["job"]) for task in begun]
                 infos = [info for info in infos if info["started_ns"] is not None]
         if not infos:
             raise CoschedError(f"job {self.job}: no task of it has begun")

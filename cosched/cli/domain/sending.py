@@ -13,7 +13,7 @@ import msgspec
 
 from cosched.cli.connection import Connector
 from cosched.cli.domain.batch_command import NO_SCRIPT, Script
-from cosched.cluster.client import Client, NoDomain
+from cosched.cluster.client import Client, NoAnswer, NoDomain
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.submission import Submission
 from cosched.cluster.user_requests import JOB_VARIABLE
@@ -78,15 +78,24 @@ class Sending:
 
     def sender(self) -> Callable[[], int]:
         """Prepares the job; returns a function that submits it. A private domain may have
-        ended meanwhile, because it had no job while a shim was built."""
+        ended meanwhile, because it had no job while a shim was built. A domain that has
+        closed the connection gets the job again: it takes no job twice."""
         with self._unless_held_back(self._connect_or_start()) as client:
             submission = self._prepare(client)
 
         def submit() -> int:
-            with self._connect_or_start() as client:
-                return client.submit(submission)
+            try:
+                return self._send(submission)
+            except NoAnswer:
+                raise
+            except NoDomain:
+                return self._send(submission)
 
         return submit
+
+    def _send(self, submission: Submission) -> int:
+        with self._connect_or_start() as client:
+            return client.submit(submission)
 
     def _warn_of_crowd(self, client: Client) -> None:
         """Warns of more ranks than CPUs where the domain takes such a job."""

@@ -6,7 +6,8 @@ import asyncio
 import json
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from functools import partial
 from typing import Any
 
 from cosched.cluster.engines.interface import Handler
@@ -27,9 +28,6 @@ REFUSED_BURST_NS = 100 * NS_PER_MS
 ANSWER_MOST = LONGEST // 2
 #: Requests that all users may send: they change nothing.
 _READING = ("queue", "job", "tasks", "wait", "ended", "nodes", "mates", "domains")
-#: Requests that take time without work: each job that one names counts so much at most.
-_WAITING = ("wait", "ended")
-_LOOK_UP_NS = 20_000
 #: Requests of root, or of the user of the controller.
 _STEERING = ("add", "remove", "drain", "undrain", "reload", "down")
 
@@ -65,20 +63,18 @@ class Requests:
         handler = self._handlers.get(wanted) if isinstance(wanted, str) else None
         if handler is None:
             return await self._refuse(person, began_ns, self._unknown, MALFORMED_TIMES)
+        waiting = _Waiting(partial(handler, person, request))
         try:
             if wanted not in _READING:
                 self._expect_known(person)
             if wanted in _STEERING:
                 self._expect_operator(person)
-            result = await handler(person, request)
+            result = await waiting
         except CoschedError as error:
-            if wanted in _WAITING:
-                began_ns = _work_began(request, began_ns)
             times = MALFORMED_TIMES if isinstance(error, Malformed) else 1
+            began_ns += waiting.waited_ns
             return await self._refuse(person, began_ns, str(error), times)
-        if wanted in _WAITING:
-            began_ns = _work_began(request, began_ns)
-        await self._pace(person, began_ns, self._allowance)
+        await self._pace(person, began_ns + waiting.waited_ns, self._allowance)
         answer = json.dumps({"ok": result}).encode()
         if len(answer) > ANSWER_MOST:
             return _refusal(f"the answer has {len(answer)} bytes; ask for single jobs")
@@ -124,11 +120,29 @@ class Requests:
         return person.uid in (0, os.geteuid()) and self._may_vouch(person)
 
 
-def _work_began(request: dict[str, Any], began_ns: int) -> int:
-    """Returns when a request that has waited would have begun if it were only work."""
-    jobs = request.get("jobs")
-    work_ns = _LOOK_UP_NS * (len(jobs) if isinstance(jobs, list) else 0)
-    return max(began_ns, time.monotonic_ns() - work_ns)
+class _Waiting:
+    """Awaits a handler, and adds up how long that waits for other things: no work."""
+
+    def __init__(self, handler: Callable[[], Awaitable[Any]]) -> None:
+        self.waited_ns = 0
+        self._handler = handler
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        steps = self._handler().__await__()
+        go_on = steps.__next__
+        while True:
+            try:
+                awaited = go_on()
+            except StopIteration as end:
+                return end.value
+            began_ns = time.monotonic_ns()
+            try:
+                yield awaited
+            except BaseException as error:  # noqa: BLE001  (the handler gets it)
+                go_on = partial(steps.throw, error)
+            else:
+                go_on = steps.__next__
+            self.waited_ns += time.monotonic_ns() - began_ns
 
 
 def _refusal(reason: str) -> bytes:

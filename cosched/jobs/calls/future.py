@@ -97,3 +97,4 @@ class JobFuture(Future[Any]):
                 self.set_running_or_notify_cancel()
             else:
                 set_outcome()
+            del self._collect  # it keeps the files of the job's call

@@ -183,8 +183,7 @@ class JobExecutor(concurrent.futures.Executor):
         def prepare(words: Sequence[str], files: Files) -> Submission:
             if has_files:
                 given.update(output=str(files.output), error=str(files.error))
-            with self._lock:
-                return self._connected().prepare(Job(words, **given))
+            return self._asking(lambda client: client.prepare(Job(words, **given)))
 
         return Alike(words, prepare, has_files=has_files)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -30,8 +31,9 @@ class RemoteTraceback(Exception):
 
 
 class FunctionCalls:
-    """Calls of one function, some of them a job, written to ``path``. with_ranks: each rank
-    calls it with the communicator as its first argument.
+    """Calls of one function, some of them a job, written to ``path``. The file is removed
+    with this object. with_ranks: each rank calls it with the communicator as its first
+    argument.
 
     Raises CoschedError if the function or an argument cannot be pickled."""
 
@@ -48,6 +50,7 @@ class FunctionCalls:
         self._words = task_words(with_ranks=with_ranks)
         #: Where the call of each job begins in the file.
         self.begins = write_calls(path, function, chunks)
+        weakref.finalize(self, path.unlink, missing_ok=True)
 
     @property
     def usual_words(self) -> Sequence[str]:

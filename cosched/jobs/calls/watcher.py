@@ -15,7 +15,7 @@ from cosched.jobs.following import PATIENCE_S, STANDSTILL_S
 
 #: A job that is added while the watcher asks about others is in the next question.
 ASK_AGAIN_S = 0.1
-#: The most jobs of a question, which names the first ones.
+#: The most jobs of a question. If none of them has ended, the next one names others.
 NAMED_MOST = 1000
 _RETRY_S = 0.5
 
@@ -52,6 +52,7 @@ class Watcher:
                 with self._connect() as client:
                     while numbers := self._first():
                         self._ask(client, numbers, ASK_AGAIN_S)
+                        self._put_last(numbers)
                         away_since = None
             except NoDomain as error:
                 now = time.monotonic()
@@ -88,6 +89,13 @@ class Watcher:
     def _first(self) -> list[int]:
         with self._lock:
             return list(itertools.islice(self._reports, NAMED_MOST))
+
+    def _put_last(self, numbers: list[int]) -> None:
+        """Lets other jobs be in the next question, if none of these has ended."""
+        with self._lock:
+            if all(number in self._reports for number in numbers):
+                for number in numbers:
+                    self._reports[number] = self._reports.pop(number)
 
     def _report(self, number: int, end: EndInfo | Exception) -> None:
         with self._lock:

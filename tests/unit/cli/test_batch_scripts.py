@@ -381,9 +381,11 @@ def test_output_of_an_array_and_of_a_task(desk, capfd):
     here = os.getcwd()
     for number in (1, 2, 3):
         Path(f"out-{number}").write_text(f"task {number}\n")
-        more = {"started_ns": None} if number == 3 else {}
+        more = {"started_ns": None, "state": "queued"} if number == 3 else {}
         desk.job(number, array=1, task=number, cwd=here, output=f"out-{number}", **more)
     assert run_cli(cosched, ["output", "1"]) == 0
+    asked = [each["job"] for each in desk.asked if each["do"] == "job"]
+    assert asked == [1, 2], "thousands may wait"
     assert run_cli(cosched, ["output", "1_2"]) == 0
     assert capfd.readouterr().out == "task 1\ntask 2\ntask 2\n"
     assert run_cli(cosched, ["output", "-f", "1"]) == 2

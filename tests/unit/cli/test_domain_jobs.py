@@ -256,6 +256,18 @@ def test_a_private_domain_that_ended_before_the_job_was_sent_starts_again(monkey
     assert [len(each.submissions) for each in started] == [0, 1]
 
 
+def test_a_job_whose_answer_is_lost_is_sent_again(desk):
+    def lose(request):
+        if request["do"] == "submit" and len(desk.submissions) == 1:
+            raise BrokenPipeError  # the connection closes
+
+    desk.before_answer = lose
+    done = run("submit", "true")
+    assert (done.exit_code, done.stdout) == (0, "job 1\n")
+    one, two = desk.submissions
+    assert one == two
+
+
 def test_no_domain_is_one_line(tmp_path, capsys):
     assert run_cli(cosched, ["queue", "--run-dir", str(tmp_path)]) == 1
     err = capsys.readouterr().err

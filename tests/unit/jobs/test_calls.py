@@ -181,6 +181,15 @@ def test_files_are_private_and_gone_at_the_end(client, domain, tmp_path):
     assert list((tmp_path / "cache/cosched/calls").iterdir()) == []
 
 
+def test_an_executor_keeps_no_file_of_a_job_that_has_ended(domain):
+    with Executor() as jobs:
+        futures = [jobs.submit(abs, -1), jobs.submit(abs, -2)]
+        assert list(jobs.map(abs, [-3, -4])) == [3, 4]
+        jobs._watcher.join()
+        assert list(jobs._folder.iterdir()) == []
+    assert [each.result() for each in futures] == [1, 2]
+
+
 def test_a_file_that_another_user_could_write_is_not_read(tmp_path):
     folder = parcels.make_folder(tmp_path)
     path = folder / "result"
@@ -336,6 +345,20 @@ def test_a_closed_executor_takes_nothing(domain):
     jobs.shutdown()
     with pytest.raises(RuntimeError, match="after shutdown"):
         jobs.submit(abs, -1)
+
+
+def test_a_domain_that_closes_the_connection_is_asked_again(domain):
+    lost = []
+
+    def lose_the_first(request):
+        if not lost:
+            lost.append(request)
+            raise BrokenPipeError
+
+    domain.before_answer = lose_the_first
+    with Executor(memory_bytes=1) as jobs:
+        assert jobs.submit(abs, -1).result() == 1
+    assert lost == [{"do": "nodes"}]
 
 
 def test_a_refusal_is_raised_at_once(domain):

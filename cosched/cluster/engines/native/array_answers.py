@@ -68,7 +68,7 @@ def waits_for(queue: QueueMachine, record: Record) -> str:
 def why_kept_back(queue: QueueMachine, record: Record) -> str:
     """Returns one line about a job that is kept back."""
     ends, successes = queue.batches.needed_by(record.number)
-    left = len(ends) + len(successes)
+    left = ends + successes
     if left:
         jobs = "1 job has" if left == 1 else f"{left} jobs have"
         return f"waits {waits_for(queue, record)}: {jobs} not ended yet"

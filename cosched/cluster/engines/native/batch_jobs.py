@@ -43,8 +43,8 @@ class BatchJobs:
                 f"an array of {len(tasks)} tasks: you have {live} jobs in this domain, and "
                 f"at most {LIVE_MOST} may be there"
             )
-        stored, new = self._records.add_array(record, tasks)
-        if new and record.state is State.QUEUED:
+        stored = self._records.add_array(record, tasks)
+        if record.state is State.QUEUED:
             try:
                 for task in stored:
                     self._entries.add(task, size)

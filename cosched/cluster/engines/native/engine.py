@@ -221,7 +221,9 @@ class NativeEngine:
             self._ended.set_exception(error)
 
     def end_domain(self) -> None:
-        """Ends all agents, and then the controller. Waiting jobs stay in the store."""
+        """Ends all agents, and then the controller. Waiting jobs stay in the store. A job
+        that comes now is not taken: it would wait in a domain that is down."""
+        self._jobs.ends = True
         for member in self._members.by_number:
             if member.answers:
                 self._send(member.name, Leave())
@@ -240,6 +242,7 @@ class NativeEngine:
         has ended already."""
         if self._ended is None or self._ended.done():
             return
+        self._jobs.ends = True
         answers_s = ANSWERS_WITHIN_S if self._jobs.records.live else 0.0
         for member in self._members.by_number:
             if member.answers:

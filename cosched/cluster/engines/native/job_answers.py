@@ -63,7 +63,7 @@ class JobAnswers:
     def describe(self, record: Record, waits: WaitAnswers) -> dict[str, Any]:
         """Returns the entry of a job."""
         job = record.submission
-        bounds = bounds_of(job, self._members.most)
+        bounds = bounds_of(job, waits.room.nodes)
         minimum, ideal, preferred = (None, None, None) if bounds is None else bounds
         queued = record.state is State.QUEUED
         expected_ns = waits.starts.get(record.number) if queued else None
@@ -73,7 +73,7 @@ class JobAnswers:
             "name": job.name,
             "uid": record.uid,
             "state": record.state.value,
-            "nodes": self._node_count(record),
+            "nodes": self._node_count(record, waits),
             "tasks": tasks_now(record),
             "hosts": list(record.nodes),
             "submitted_ns": record.submitted_ns,
@@ -118,7 +118,7 @@ class JobAnswers:
         """Returns whether a job has nodes and waits for its mates."""
         return self._jobs.queue.jobs.state(record.number) is Queued.RESERVED
 
-    def _node_count(self, record: Record) -> int | None:
+    def _node_count(self, record: Record, waits: WaitAnswers) -> int | None:
         """Returns the nodes that a job has or had, or that it needs now if it waits; None
         if that is not known."""
         if record.state not in (State.HELD, State.QUEUED):
@@ -126,7 +126,7 @@ class JobAnswers:
         try:
             halves = self._members.half_counts(record.submission)
             if not halves or is_too_large(self._jobs.queue, record):
-                return len(self._members.counts(record.submission))
+                return len(waits.room.counts(record.submission))
             return len(halves)
         except CoschedError:
             return None
@@ -149,7 +149,7 @@ class JobAnswers:
             return record.reason or f"ended with status {record.status}"
         neighbours = neighbours_of(self._jobs.queue, record.number)
         line = f"{record.state.value} on {place_text(record, neighbours)}"
-        bounds = bounds_of(record.submission, self._members.most)
+        bounds = bounds_of(record.submission, waits.room.nodes)
         if bounds is not None:
             line += f": {size_text(len(record.nodes), bounds, unit=' nodes')}"
         loan = suspension_text(record)

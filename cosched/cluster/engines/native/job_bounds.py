@@ -40,7 +40,7 @@ def change_bounds(
     kind: ``queue.size`` of the domain. Raises CoschedError for a job that has ended or is
     rigid, and for sizes that it cannot have; nothing has changed then."""
     record = jobs.records.get(number)
-    if number not in jobs.records.live:
+    if number in jobs.records.unresolved:
         raise jobs.not_known_yet(f"job {number}")
     waits = record.state in (State.HELD, State.QUEUED)
     before, nodes_most = record.submission, jobs.nodes_most

@@ -97,6 +97,8 @@ class JobRequests:
     # --- jobs -----------------------------------------------------------------------------
 
     async def _submit(self, person: Person, request: dict[str, Any]) -> Any:
+        if self._jobs.ends:  # no answer: the connection closes, and its user asks again
+            await asyncio.get_running_loop().create_future()
         submission = convert_submission(request.get("job"))
         if os.geteuid() not in (0, person.uid):
             raise CoschedError("this domain runs only the jobs of the user who started it")
@@ -128,7 +130,8 @@ class JobRequests:
 
     async def _queue(self, _person: Person, request: dict[str, Any]) -> Any:
         waits = self._answers.waits()
-        records: list[Record] = list(self._jobs.records.live.values())
+        known = self._jobs.records
+        records: list[Record] = [*known.live.values(), *known.unresolved.values()]
         ended: int = convert(request.get("ended", 0), Natural, "a number of ended jobs")
         if ended:
             live = {record.number for record in records}

@@ -74,7 +74,7 @@ class Jobs:
 
     log: takes one line about what happened. pairs: those with mates in other domains; None
     if the domain is coupled with no other. recovered: whether all jobs of before a restart
-    are known.
+    are known. ends: whether the domain ends, so it takes no more jobs.
     """
 
     def __init__(
@@ -91,6 +91,7 @@ class Jobs:
         self.members = members
         self.pairs = pairs
         self.recovered = False
+        self.ends = False
         self.clock = DomainClock() if pairs is None else pairs.clock
         self.records = Records(store, self.clock, log, self._note_end)
         basics = Basics(members, self.records, self.clock, send, log, self._report)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import NamedTuple
 
 from cosched.cluster.messages import PROTOCOL, Hello, StartReport
 from cosched.cluster.submission import MOST, Submission
@@ -89,6 +90,33 @@ class NodeEntry:
         self.reason = self.reason if self.drained else ""
 
 
+class Room(NamedTuple):
+    """The room that a domain has for jobs, at one moment."""
+
+    slots: int  #: as ``NodeEntries.slots``
+    tasks_per_slot: int  #: tasks of a job that a slot takes if the job has more than slots
+    nodes: int  #: as ``NodeEntries.most``
+
+    def counts(self, job: Submission) -> tuple[int, ...]:
+        """Returns the tasks of a job on each of its nodes. Raises CoschedError if the
+        domain can never run it."""
+        if not self.slots:
+            raise CoschedError("no node has joined the domain yet; try again")
+        try:
+            return job.counts(self.slots, self.nodes)
+        except CoschedError:
+            if self.tasks_per_slot == 1:
+                raise
+        try:
+            return job.counts(self.slots * self.tasks_per_slot, self.nodes)
+        except CoschedError as error:
+            if job.nodes or self.nodes > 1:
+                raise
+            cpus = counted(self.slots, "CPU")
+            each = f"{self.tasks_per_slot} on each of {cpus}"
+            raise CoschedError(f"{error}: {each}") from None
+
+
 class NodeEntries:
     """The nodes of a domain by name and number."""
 
@@ -147,30 +175,14 @@ class NodeEntries:
         known = [member.slots for member in self.by_number if member.slots]
         return self._config.slots or min(known, default=0)
 
-    def counts(self, job: Submission) -> tuple[int, ...]:
-        """Returns the tasks of a job on each of its nodes. Raises CoschedError if the
-        domain can never run it."""
-        if not self.slots:
-            raise CoschedError("no node has joined the domain yet; try again")
-        try:
-            return job.counts(self.slots, self.most)
-        except CoschedError:
-            if self._config.tasks_per_slot == 1:
-                raise
-        try:
-            return job.counts(self.tasks_most, self.most)
-        except CoschedError as error:
-            if job.nodes or self.most > 1:
-                raise
-            each = self._config.tasks_per_slot
-            cpus = counted(self.slots, "CPU")
-            raise CoschedError(f"{error}: {each} on each of {cpus}") from None
-
     @property
-    def tasks_most(self) -> int:
-        """The most tasks of a job on a node, some of which take turns on its CPUs; 0 as
-        long as no node has joined."""
-        return self.slots * self._config.tasks_per_slot
+    def room(self) -> Room:
+        """The room for jobs now."""
+        return Room(self.slots, self._config.tasks_per_slot, self.most)
+
+    def counts(self, job: Submission) -> tuple[int, ...]:
+        """Returns the tasks of a job on each of its nodes, as ``Room.counts``."""
+        return self.room.counts(job)
 
     @property
     def in_blocks(self) -> bool:

@@ -30,7 +30,8 @@ _Wait = tuple[Callable[[Record], bool], "asyncio.Future[Record]"]
 
 
 class Records:
-    """The jobs of a domain. live: jobs that have not ended, by number.
+    """The jobs of a domain. live: jobs that have not ended, by number. unresolved: jobs
+    that had nodes before a restart, until it is known what they do.
 
     log: takes one line about each end. on_end: gets each job whose end is stored.
     """
@@ -43,6 +44,7 @@ class Records:
         on_end: Callable[[Record], None],
     ) -> None:
         self.live: dict[int, Record] = {}
+        self.unresolved: dict[int, Record] = {}
         self._on_end = on_end
         self._store = store
         self._clock = clock
@@ -51,29 +53,29 @@ class Records:
         #: How long like jobs ran.
         self.run_times = RunTimes(store)
 
-    def add(self, record: Record) -> tuple[Record, bool]:
-        """Stores a job; returns it with its number, and whether it is new here. A job that
-        was sent twice is stored once."""
-        number = self._store.add(record.submission.token, record)
-        if number in self.live:
-            return self.live[number], False
-        stored = self._store.find(number)
-        assert stored is not None
-        if not stored.state.over:
-            self.live[number] = stored
-        return stored, True
+    def sent_before(self, record: Record) -> Record | None:
+        """Returns the stored job with the token of this one, or the first task of its
+        array; None if it is new. Raises CoschedError for a token of another user."""
+        number = self._store.number_of(record.submission.token, record.uid)
+        return None if number is None else self.known(number)
 
-    def add_array(self, record: Record, tasks: Sequence[int]) -> tuple[list[Record], bool]:
-        """Stores a job for each index of an array; otherwise as ``add``."""
+    def add(self, record: Record) -> Record:
+        """Stores a new job; returns it with its number."""
+        stored = self._store.find(self._store.add(record.submission.token, record))
+        assert stored is not None
+        self.live[stored.number] = stored
+        return stored
+
+    def add_array(self, record: Record, tasks: Sequence[int]) -> list[Record]:
+        """Stores a new job for each index of an array; returns them with their numbers."""
         first = self._store.add_array(record.submission.token, record, tasks)
         found = self._store.tasks_of(first)
-        if first in self.live or found[0].state.over:
-            return [self.live.get(each.number, each) for each in found], False
         self.live.update((each.number, each) for each in found)
-        return found, True
+        return found
 
     def restore(self, record: Record) -> None:
         """Restores a stored job that has not ended."""
+        self.unresolved.pop(record.number, None)
         self.live[record.number] = record
         self._answer_waits(record)
 
@@ -93,7 +95,8 @@ class Records:
 
     def find(self, number: int) -> Record | None:
         """Returns a job, ended or not; None if there is none."""
-        return self.live.get(number) or self._store.find(number)
+        kept = self.live.get(number) or self.unresolved.get(number)
+        return kept or self._store.find(number)
 
     async def wait(self, number: int) -> Record:
         """Returns a job once it has ended."""

@@ -33,19 +33,19 @@ class Recovery:
         self._restoring = Restoring(jobs)
         self._members = members
         self._send = send
-        self._open: list[Record] = []
+        self._open = jobs.records.unresolved
         for record in records:
             if record.state in (State.HELD, State.QUEUED):
                 self._restoring.restore(record)
             else:
-                self._open.append(record)
+                self._open[record.number] = record
 
     @property
     def awaited(self) -> set[str]:
         """The nodes that must report before all is known."""
         names = {
             name
-            for record in self._open
+            for record in self._open.values()
             if not self._members.removed(record.admitted)
             for name in record.admitted
         }
@@ -53,9 +53,8 @@ class Recovery:
 
     def resolve(self) -> None:
         """Decides about all jobs by what the nodes have reported, and lets jobs start."""
-        for record in sorted(self._open, key=_borrows):
+        for record in sorted(self._open.values(), key=_borrows):
             self._resolve(record)
-        self._open.clear()
         for member in self._members.by_number:
             self._jobs.end_strays(member)
             if member.drained:  # the queue has its jobs only now

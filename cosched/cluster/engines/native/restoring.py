@@ -46,8 +46,7 @@ class Restoring:
         start = self._recover(ActiveStart(record, mates=mates), job, since_ns)
         self._jobs.changes.recover(start)
         self._jobs.suspensions.recover(start)
-        if record.reason == CANCELLED:
-            self._jobs.cancel_start(start)
+        self._cancel_if_wanted(start)
         return start
 
     def recover_prepared(self, record: Record) -> None:
@@ -55,6 +54,7 @@ class Restoring:
         job = replace(self._jobs.entries.recovered(record), waits_for_mates=True)
         start = ActiveStart(record, waits_for_mates=True, prepared=True)
         self._recover(start, job, self._jobs.clock.now_ns())
+        self._cancel_if_wanted(start)
 
     def _recover(self, start: ActiveStart, job: Job, since_ns: int) -> ActiveStart:
         record = start.record
@@ -71,6 +71,10 @@ class Restoring:
         self._jobs.driver.handle(self._jobs.suspensions.completed(event, record))
         self._jobs.starts.recover(start)
         return start
+
+    def _cancel_if_wanted(self, start: ActiveStart) -> None:
+        if start.record.reason == CANCELLED:
+            self._jobs.cancel_start(start)
 
     def waits_for_mates(self, record: Record) -> bool:
         """Returns whether a start of this job begins only together with its mates."""

@@ -20,6 +20,7 @@ from cosched.core.cluster.queue.machine import QueueMachine
 from cosched.core.cluster.queue.places.block_ledger import BlockLedger
 from cosched.core.cluster.queue.places.cpu_board import CpuBoard, CpuJob
 from cosched.core.cluster.queue.places.cpus import Cpus
+from cosched.core.cluster.queue.places.matching import Request
 from cosched.core.cluster.queue.places.needs import Lack, lacking_now
 from cosched.core.counting import counted
 from cosched.core.errors import CoschedError
@@ -91,6 +92,7 @@ class _FreeCpus:
     def __init__(self, queue: QueueMachine, board: CpuBoard) -> None:
         self._queue = queue
         self._board = board
+        self._lacks: dict[Request, Lack | None] = {}
 
     def line(self, record: Record, nodes: int) -> str:
         lacking = self._lacking(record)
@@ -102,7 +104,11 @@ class _FreeCpus:
         entry = self._queue.jobs.get(record.number)
         if entry is None or not isinstance(entry.job, CpuJob) or entry.job.needs is None:
             return None
-        return lacking_now(self._board.matcher, entry.job.needs, set(self._board.nodes()))
+        needs = entry.job.needs
+        if needs not in self._lacks:
+            nodes = set(self._board.nodes())
+            self._lacks[needs] = lacking_now(self._board.matcher, needs, nodes)
+        return self._lacks[needs]
 
     def _cpus(self, job: Submission, nodes: int) -> str:
         if job.exclusive:

@@ -25,8 +25,15 @@ class Submitting:
 
     def submit(self, record: Record) -> Record:
         """Stores a job, or all tasks of an array, and lets them wait; returns the first one
-        with its number. Raises CoschedError if the domain can never run it, or cannot at
-        once if it must start at once."""
+        with its number. A job that its user sends again is the stored one, whatever has
+        become of it. Raises CoschedError if the domain can never run it, or cannot at once
+        if it must start at once."""
+        stored = self._jobs.records.sent_before(record) or self._add(record)
+        if stored.submission.at_once and stored.state.over and not stored.start:
+            raise CoschedError(stored.reason)
+        return stored
+
+    def _add(self, record: Record) -> Record:
         counts = self._jobs.members.counts(record.submission)
         self._jobs.entries.check_needs(record, len(counts))
         self._jobs.members.half_counts(record.submission)  # whether its tasks fit
@@ -39,16 +46,13 @@ class Submitting:
         self._jobs.prerequisites.check(record)
         if record.submission.array:
             return self._jobs.batch_jobs.submit(record, len(counts))
-        stored, new = self._jobs.records.add(record)
-        if new:
-            self._jobs.mates.announce(stored)
+        stored = self._jobs.records.add(record)
+        self._jobs.mates.announce(stored)
         self._jobs.shared.forget_old()
-        if new and stored.state is State.QUEUED:
+        if stored.state is State.QUEUED:
             self._wait(stored, len(counts))
             if stored.submission.at_once:
                 self._start_or_refuse(stored, len(counts))
-        if stored.submission.at_once and stored.state.over and not stored.start:
-            raise CoschedError(stored.reason)
         return stored
 
     def _wait(self, record: Record, size: int) -> None:
@@ -81,14 +85,13 @@ class Submitting:
         if record.state is State.CANCELLED:
             return
         record = self._jobs.records.get(number)
-        if number not in self._jobs.records.live:
-            raise self._jobs.not_known_yet(f"job {number}")
         if record.state in (State.HELD, State.QUEUED):
             self._withdraw([record], CANCELLED)
             return
         # Stored first: a controller that restarts must not let the job run again.
         self._jobs.records.save(record, reason=CANCELLED)
-        self._jobs.cancel_start(self._jobs.starts.active[number])
+        if number in self._jobs.records.live:  # otherwise its nodes have to report it first
+            self._jobs.cancel_start(self._jobs.starts.active[number])
 
     def _withdraw(self, records: Sequence[Record], reason: str) -> None:
         """Ends jobs that wait, in the queue or held."""

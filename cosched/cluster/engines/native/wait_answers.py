@@ -14,7 +14,7 @@ from typing import NamedTuple
 from cosched.cluster.coupling.clock import clock_time
 from cosched.cluster.engines.native.array_answers import waits_for, why_kept_back
 from cosched.cluster.engines.native.jobs import Jobs
-from cosched.cluster.engines.native.node_entries import NodeEntries, NodeState
+from cosched.cluster.engines.native.node_entries import NodeEntries, NodeState, Room
 from cosched.cluster.engines.native.room_answers import Rooms, rooms_of
 from cosched.cluster.engines.native.suspension_answers import lender_text
 from cosched.cluster.engines.native.time_answers import times_of
@@ -51,6 +51,11 @@ class WaitAnswers:
     def starts(self) -> Mapping[JobId, int]:
         """When jobs that wait are expected to start, ns."""
         return self._find_starts()
+
+    @cached_property
+    def room(self) -> Room:
+        """The room of the domain for jobs."""
+        return self._members.room
 
     def short(self, record: Record) -> str:
         """Returns why a job in the queue waits, such as ``needs 2 CPUs, 1 free`` of the
@@ -104,14 +109,14 @@ class WaitAnswers:
                 "waits: the controller has restarted and asks the nodes",
                 "the controller asks the nodes",
             )
-        if not self._members.slots:
+        if not self.room.slots:
             line = "no node has joined the domain yet"
             return _Cause(f"waits: {line}", "no node has joined yet")
         if self._queue.jobs.state(record.number) is Queued.KEPT_BACK:
             kept_for = waits_for(self._queue, record)
             return _Cause(why_kept_back(self._queue, record), kept_for)
         try:
-            self._members.counts(record.submission)
+            self.room.counts(record.submission)
         except CoschedError as error:  # its nodes, or their slots, have changed
             return _Cause(f"waits: {error}", str(error))
         return None
@@ -119,7 +124,7 @@ class WaitAnswers:
     def _needs(self, record: Record) -> int:
         """Returns the whole nodes that a job needs to start."""
         job = record.submission
-        return job.minimum or len(self._members.counts(job))
+        return job.minimum or len(self.room.counts(job))
 
     def _place_ns(self, record: Record) -> int:
         """Returns since when a job has its place in the queue."""

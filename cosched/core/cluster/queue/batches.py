@@ -32,17 +32,20 @@ class Terms(Struct, frozen=True):
 class _Batch:
     """The jobs of a batch that are not gone."""
 
-    __slots__ = ("at_once", "inside", "kept", "needed", "order")
+    __slots__ = ("after", "after_ok", "at_once", "inside", "kept", "order")
 
     def __init__(self, terms: Terms) -> None:
         self.at_once = terms.at_once
-        #: The jobs for which it waits, and whether each must end well.
-        self.needed = dict.fromkeys(terms.after, False) | dict.fromkeys(
-            terms.after_ok, True
-        )
+        self.after = set(terms.after - terms.after_ok)  # must end
+        self.after_ok = set(terms.after_ok)  # must end well
         self.kept: set[JobId] = set()
         self.order: list[JobId] = []  # a heap of the kept jobs, also of some that are not
         self.inside: set[JobId] = set()  # in the queue, or with nodes
+
+    @property
+    def needed(self) -> set[JobId]:
+        """Returns the jobs for which it waits."""
+        return self.after | self.after_ok
 
     def keep(self, number: JobId) -> None:
         """Adds a job that is kept back."""
@@ -51,7 +54,8 @@ class _Batch:
 
     def take(self) -> JobId | None:
         """Removes the first kept job that may enter now; None if there is none."""
-        if self.needed or (self.at_once and len(self.inside) >= self.at_once):
+        is_full = self.at_once and len(self.inside) >= self.at_once
+        if self.after or self.after_ok or is_full:
             return None
         while self.order:
             number = heappop(self.order)
@@ -88,11 +92,11 @@ class Batches:
         """Returns whether a batch waits for the end of this job."""
         return number in self._waits
 
-    def needed_by(self, number: JobId) -> tuple[list[JobId], list[JobId]]:
-        """Returns the jobs whose end, and those whose good end a kept job waits for."""
-        needed = self._batches[self._of[number]].needed
-        ends = sorted(job for job, ok in needed.items() if not ok)
-        return ends, sorted(job for job, ok in needed.items() if ok)
+    def needed_by(self, number: JobId) -> tuple[int, int]:
+        """Returns the number of jobs that must end before a kept one enters the queue, and
+        of those that must end well."""
+        batch = self._batches[self._of[number]]
+        return len(batch.after), len(batch.after_ok)
 
     @property
     def kept(self) -> list[JobId]:
@@ -134,10 +138,12 @@ class Batches:
         never: list[JobId] = []
         for name in sorted(self._waits.pop(number, ())):
             batch = self._batches[name]
-            if batch.needed.pop(number) and not ok:
+            if number in batch.after_ok and not ok:
                 never += batch.kept
             else:
                 self._changed.add(name)
+            batch.after.discard(number)
+            batch.after_ok.discard(number)
         never.sort()
         for each in never:
             self.remove(each)

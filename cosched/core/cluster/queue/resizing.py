@@ -151,7 +151,7 @@ class Resizing:
         if entry.state is State.WAITING:
             self.plan.remove(before)
             self.plan.submit(job)
-        else:
+        elif entry.state is not State.KEPT_BACK:
             self.plan.rebound(job)
 
     def _want(self, event: SizeWanted) -> None:

@@ -79,6 +79,7 @@ NEXT = MappingProxyType(
         (State.KEPT_BACK, Step.LET_IN): State.WAITING,
         (State.KEPT_BACK, Step.DROPPED): State.ABSENT,
         (State.KEPT_BACK, Step.CANCELLED): State.ABSENT,
+        (State.KEPT_BACK, Step.REBOUND): State.KEPT_BACK,
         (State.WAITING, Step.STARTED): State.RUNNING,
         (State.WAITING, Step.GOT_NODES): State.RESERVED,
         (State.WAITING, Step.CANCELLED): State.ABSENT,

@@ -1,6 +1,7 @@
 """A cancel that was accepted is never forgotten, and a domain that ends starts no job."""
 
 import asyncio
+import os
 
 import pytest
 
@@ -106,11 +107,23 @@ def test_cancelled_job_of_a_lost_node_is_cancelled_after_a_restart(store):
     asyncio.run(scenario())
 
 
-def test_job_is_not_cancelled_before_the_nodes_have_reported_it(store):
+def test_running_job_is_shown_and_cancelled_while_its_nodes_are_asked(store):
+    """A command that ends by Ctrl-C asks once."""
+
     async def scenario():
         number = await started(up(store))
-        with pytest.raises(CoschedError, match=r"asks its nodes; try again$"):
-            Controller(store, NODES).submitting.cancel(number)
+        controller = Controller(store, NODES)
+        (shown,) = (await controller.ask(do="queue"))["ok"]
+        assert (shown["job"], shown["state"]) == (number, "running")
+        assert await controller.ask(do="cancel", job=number) == {"ok": {"job": number}}
+        report = StartReport(number, 1, Stage.GONE.value, 1, root=True)
+        for name in NODES:
+            controller.join(name, reports=[report])
+        controller.recovery.resolve()
+        assert len(ends_of(controller, number)) == 1
+        controller.take("n1", SubtreeEnded(number, 1, None))
+        assert store.find(number).state is State.CANCELLED
+        assert (await controller.ask(do="queue"))["ok"] == []
 
     asyncio.run(scenario())
 
@@ -141,6 +154,22 @@ def test_domain_that_ends_starts_no_job_that_waits(store):
         await passes()
         assert controller.ended
         assert store.find(waits).state is State.QUEUED
+
+    asyncio.run(scenario())
+
+
+def test_domain_that_ends_takes_no_more_jobs(store):
+    """Such a job would wait in a domain that is down."""
+
+    async def scenario():
+        controller = up(store)
+        controller.jobs.ends = True
+        job = {"token": "t", "name": "a", "argv": ["/bin/true"], "environ": {}, "cwd": "/"}
+        submit = asyncio.ensure_future(controller.ask(os.geteuid(), do="submit", job=job))
+        await passes()
+        assert not submit.done()
+        assert store.live() == []
+        submit.cancel()
 
     asyncio.run(scenario())
 

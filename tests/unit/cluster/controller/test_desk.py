@@ -352,8 +352,10 @@ def test_refused_input_is_not_ended_either(odd):
     asyncio.run(check())
 
 
-def test_user_with_many_requests_waits(tmp_path):
+def test_user_with_many_requests_waits(tmp_path, monkeypatch):
     """Requests whose answers cost nothing are paced, too."""
+    other = Person(os.geteuid() + 1, 7)
+    monkeypatch.setattr(user_socket, "_person", lambda _connection: other)
 
     async def check():
         burst = BURST_NS // REQUEST_NS
@@ -362,6 +364,15 @@ def test_user_with_many_requests_waits(tmp_path):
             for _ in range(burst + 50):
                 assert await ask(connection, b"x\n") == 2
             assert time.monotonic() - began >= 40 * LONG_REST * REQUEST_NS / NS_PER_S
+
+    asyncio.run(check())
+
+
+def test_user_of_the_domain_has_no_account(tmp_path):
+    async def check():
+        async with desk(tmp_path) as found, caller(tmp_path) as connection:
+            assert await ask(connection, b"x\n") == 2
+            assert len(found._costs) == 0
 
     asyncio.run(check())
 

@@ -51,6 +51,18 @@ def test_new_bounds_are_stored_with_the_job(store, asked, bounds):
     asyncio.run(scenario())
 
 
+def test_job_that_waits_for_another_one_gets_other_bounds(store):
+    async def scenario():
+        controller, first = with_a_held_job(store)
+        number = controller.submit(minimum=1, ideal=2, after=str(first))
+        assert "ok" in await resize(controller, number, minimum=2, ideal=3)
+        controller.submitting.cancel(first)
+        await passes()
+        assert controller.starts() == [(number, 1, ((0, 2),))]
+
+    asyncio.run(scenario())
+
+
 def test_ideal_of_all_nodes_stays_so(store):
     async def scenario():
         controller, number = with_a_held_job(store, ideal=0)

@@ -14,6 +14,7 @@ from cosched.cluster.messages import (
     StartFailed,
     StartReport,
     SubtreeEnded,
+    SubtreePrepared,
 )
 from cosched.cluster.record import State
 from cosched.config.domain import DomainConfig
@@ -293,6 +294,42 @@ def test_job_of_a_removed_node_waits_again_if_it_may(store, requeue):
         await passes()
         assert (2, 2, ((0, 1),)) in again.starts() or not requeue
         assert store.find(2).state in (State.STARTING, State.QUEUED)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("job", [{}, {"array": "1-5"}])
+def test_job_that_is_sent_again_while_nodes_are_asked_is_the_stored_one(store, job):
+    """The answer may have been lost with the former controller."""
+
+    async def scenario():
+        first = Controller(store)
+        for name in NODES:
+            first.join(name)
+        first.recovery.resolve()
+        record = first._record(**job)
+        number = first.submitting.submit(record).number
+        await passes()
+        running = first.jobs.starts.active
+        for each in list(running.values()):
+            first.take(each.root, SubtreePrepared(each.record.number, 1))
+        again = Controller(store)
+        assert again.submitting.submit(record).number == number
+        for name in NODES:
+            again.join(
+                name,
+                reports=[
+                    StartReport(each.record.number, 1, Stage.GONE.value, 5, root=True)
+                    for each in running.values()
+                    if each.root == name
+                ],
+            )
+        assert again.submitting.submit(record).number == number
+        again.recovery.resolve()
+        await passes()
+        assert again.jobs.starts.active.keys() == running.keys()
+        assert again.jobs.records.live.keys() == first.jobs.records.live.keys()
+        assert not any(each.state.over for each in store.latest(9))
 
     asyncio.run(scenario())
 

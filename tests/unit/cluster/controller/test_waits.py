@@ -20,7 +20,8 @@ from cosched.cluster.store import JobStore
 from cosched.cluster.submission import Submission
 from cosched.cluster.user_socket import Person
 from cosched.config.domain import DomainConfig
-from cosched.core.units import NS_PER_S
+from cosched.core.errors import CoschedError
+from cosched.core.units import NS_PER_MS, NS_PER_S
 from cosched.service.allowance import REST, Allowance
 
 JOB = Submission(token="t", name="a", argv=("/bin/true",), environ={}, cwd="/")
@@ -215,21 +216,37 @@ def test_wait_of_a_user_who_left_is_removed_from_all_jobs(records):
     asyncio.run(leave())
 
 
-def test_questions_about_many_jobs_count_as_work(monkeypatch):
-    async def ended(_person, request):
-        now_ns[0] += NS_PER_S  # it has waited
-        return []
+class Pause:
+    """Lets others work once."""
 
+    def __await__(self):
+        yield
+
+
+def test_only_work_counts_and_no_wait(monkeypatch):
     rests, now_ns = [], [0]
+
+    def pass_time(ns):
+        now_ns[0] += ns
 
     async def sleep(rest_s):
         rests.append(rest_s)
 
+    async def answer(_person, request):
+        pass_time(NS_PER_MS)
+        asyncio.get_running_loop().call_soon(pass_time, NS_PER_S)
+        await Pause()
+        pass_time(NS_PER_MS)
+        if "job" not in request:
+            raise CoschedError("no job")
+
     where = "cosched.cluster.controller.requests"
     monkeypatch.setattr(f"{where}.asyncio.sleep", sleep)
     monkeypatch.setattr(f"{where}.time.monotonic_ns", lambda: now_ns[0])
-    requests = Requests({"ended": ended, "wait": ended}, lambda _: True, "")
-    requests._allowance = Allowance(0)
-    for body in ({"do": "wait", "job": 1}, {"do": "ended", "jobs": [1] * 1000}):
-        asyncio.run(requests.answer(Person(4711, 1), json.dumps(body).encode()))
-    assert rests == [pytest.approx(0.02 * REST)]
+    requests = Requests({"wait": answer, "submit": answer}, lambda _: True, "")
+    requests._allowance = requests._refused = Allowance(0)
+    bodies = [{"do": "wait", "job": 1}, {"do": "submit", "job": {}}, {"do": "wait"}]
+    for number, body in enumerate(bodies):
+        person = Person(4711 + number, 1)
+        asyncio.run(requests.answer(person, json.dumps(body).encode()))
+    assert rests == [pytest.approx(0.002 * REST)] * 3

@@ -321,6 +321,20 @@ def test_recovered_jobs_have_their_nodes_and_change_again():
     assert domain(NodesJoined(110, ((0, 4),))) == [ResizeJob(0, ((0, 2), (4, 4)))]
 
 
+def test_no_job_counts_on_nodes_out_of_service_that_another_one_gives():
+    domain = Domain()
+    domain(NodesDrained(0, ((0, 7),)))
+    domain(JobRecovered(0, job(0, 7, 7), ((0, 6),), 0))
+    domain(NodesJoined(0, ((0, 5), (7, 7))))
+    domain.queue.handle(BoundsChanged(1, 0, 1, 1))
+    new = job(1, 5, 7)
+    assert domain.submit(2, new) == [ResizeJob(0, ((0, 0),))]
+    place = domain.queue.place
+    assert place.running[1].size == place.free + place.coming == 6
+    done = ResizeDone(3, 0, ((0, 0),), 0)
+    assert domain(done) == [StartJob(new, ((1, 5), (7, 7)))]
+
+
 def test_restored_job_keeps_the_first_node_of_its_start():
     domain = Domain(nodes=4)
     domain(JobRecovered(5, job(0, 1, 4), ((0, 3),), 0, (((2, 3),), ((0, 1),))))

@@ -147,7 +147,7 @@ def test_many_cancelled_tasks_leave_nothing_behind():
 def test_the_jobs_for_which_a_job_waits_can_be_read():
     batches = Batches()
     batches.add(9, Terms(9, after=frozenset({3, 2}), after_ok=frozenset({5})))
-    assert batches.needed_by(9) == ([2, 3], [5])
+    assert batches.needed_by(9) == (2, 1)
     assert batches.kept == [9]
 
 

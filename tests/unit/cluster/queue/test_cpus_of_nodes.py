@@ -263,3 +263,66 @@ def test_no_cpu_serves_more_jobs_than_it_may(wanted, most):
         now = max(now, end_ns - 1)
         end(queue, number, now)
         done.add(number)
+
+
+class Apart(Cpus):
+    """CPUs of nodes where no two jobs have the same shape."""
+
+    def shape(self, job):
+        return job.number
+
+
+def story(place, wanted, policy):
+    """Returns what starts after each event, and the counts of the plan."""
+    queue = QueueMachine(place(((0, 2),), 4, 2), POLICIES[policy], grace_ns=10)
+    found = []
+    for number, (width, nodes, shares, walltime) in enumerate(wanted, 1):
+        known = {"shares": shares, "known": walltime > 1}
+        submit(queue, number, width, nodes, walltime, now=number, each=4, **known)
+        if number % 4 == 0:  # others come together
+            found.append(starts(queue, number))
+    now = len(wanted)
+    found.append(starts(queue, now))
+    while queue.place.ends:
+        end_ns, number, _ = queue.place.ends[0]
+        now = max(now, end_ns - 1)
+        end(queue, number, now)
+        found.append(starts(queue, now))
+    return found, queue.planner.counts
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(1, 4), st.integers(1, 3), st.booleans(), st.sampled_from([1, 9])
+        ),
+        max_size=25,
+    ),
+    st.sampled_from(["easy", "wfp", "largest"]),
+)
+@settings(deadline=None)
+def test_jobs_of_one_shape_start_as_if_each_had_its_own(wanted, policy):
+    assert story(Cpus, wanted, policy) == story(Apart, wanted, policy)
+
+
+@pytest.mark.parametrize("first", [7, 1])
+def test_a_pass_searches_once_for_jobs_of_one_shape(monkeypatch, first):
+    """They fit nowhere, or would delay the first one that waits."""
+    searches = []
+    fit = Cpus._fit
+
+    def counted(place, *args):
+        searches.append(args)
+        return fit(place, *args)
+
+    monkeypatch.setattr(Cpus, "_fit", counted)
+    queue = make(cpus=8, nodes=((0, 1),))
+    submit(queue, 1, first, each=8)
+    submit(queue, 2, 7, each=8)
+    assert starts(queue).keys() == {1, 2}
+    submit(queue, 3, 8, 2, each=8)
+    searches.clear()
+    for number in range(4, 104):
+        submit(queue, number, 2 if first > 1 else 1, 1, 2 * HOUR, each=8)
+    assert starts(queue) == {}
+    assert len(searches) < 10

@@ -270,6 +270,16 @@ class Elastic(Ledger):
         nodes = common(self.nodes_of(number), self._unwanted)
         return without(nodes, self._growths.first(number))
 
+    def leaving_out(self, number: JobId, before: int) -> int:
+        """Returns how many nodes out of service leave a job by a plan. before: the size
+        that it had by the plan so far."""
+        if self.takes_all:
+            return 0
+        run, unwanted = self.running[number], self.unwanted(number)
+        earlier = self._growths.leaving(number, run.held - before, unwanted)
+        now = self._growths.leaving(number, run.held - run.size, unwanted)
+        return count(without(without(now, earlier), self._service))
+
     def awaits_nodes(self, number: JobId) -> bool:
         """Returns whether a job was restored on nodes that have not joined since."""
         if number not in self._held:

@@ -2,8 +2,8 @@
 
 Which parts suit a job depends on the jobs that have the others. So the spot of the first
 waiting job is a plan, tried on a copy of the board. A later job that would run on after
-that time starts only if the first one still fits beside it. A pass costs about queue x
-running jobs.
+that time starts only if the first one still fits beside it. A pass tries one of the jobs
+that are alike but for their times, and so costs about kinds of jobs x running jobs.
 
 A job that shares a node may exceed its walltime, so it is expected to take some time more,
 repeatedly.
@@ -15,8 +15,10 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from bisect import insort
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
+
+from msgspec.structs import replace
 
 from cosched.core.cluster.queue.job import Job, JobId
 from cosched.core.cluster.queue.nodes import (
@@ -106,6 +108,10 @@ class OnBoard(Place, Generic[_Board]):
         return self._ends
 
     # --- spots ----------------------------------------------------------------------------
+
+    def shape(self, job: Job) -> Hashable:
+        """Returns the job without its name and its times."""
+        return replace(job, number=0, walltime_ns=0, submit_ns=0, limited=True, known=True)
 
     def find(self, job: Job) -> Spot | None:
         return self._fit(job, self.board)

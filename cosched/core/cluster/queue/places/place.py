@@ -7,7 +7,7 @@ node. A place keeps the jobs that have nodes, and when each is expected to end.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from cosched.core.cluster.queue.job import Job, JobId
@@ -86,6 +86,11 @@ class Place(ABC):
         return size
 
     # --- spots ----------------------------------------------------------------------------
+
+    def shape(self, job: Job) -> Hashable:
+        """Returns a key. If one job with this key finds a spot now, all do. By default each
+        job has its own key: a search takes no longer than a comparison."""
+        return job.number
 
     @abstractmethod
     def find(self, job: Job) -> Spot | None:

@@ -16,7 +16,7 @@ reservation is only as good as the walltimes of the running jobs.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Hashable, Sequence
 from itertools import islice
 from typing import TypeAlias, TypeVar
 
@@ -97,17 +97,28 @@ class Easy(Planner):
         Returns their places."""
         place, started = self._place, list[int]()
         shadow_ns, free = self.reservation[1] if self.reservation else 0, place.free
+        homeless = set[Hashable]()  # shapes of jobs without a spot
+        delaying = set[Hashable]()  # the same of those that would delay, until one starts
         for position, job in enumerate(islice(ranked, first, None) if free else (), first):
             if job.size > free:
                 continue
+            shape, late = place.shape(job), now_ns + job.walltime_ns > shadow_ns
+            if shape in homeless:
+                continue
+            if late and shape in delaying:
+                self.counts.would_delay += 1
+                continue
             spot = place.find(job)
             if spot is None:
+                homeless.add(shape)
                 continue
-            if now_ns + job.walltime_ns > shadow_ns:
+            if late:
                 spot = place.beside(job, spot)
                 if spot is None:
                     self.counts.would_delay += 1
+                    delaying.add(shape)
                     continue
+            delaying.clear()
             yield job, spot
             started.append(position)
             free = place.free
@@ -121,4 +132,9 @@ class Easy(Planner):
         place, ranked = self._place, self._order.rank(self.waiting.jobs, now_ns)
         if place.takes_all:
             return ranked
-        return list(filter(place.fits_alone, ranked))
+        fits: dict[Hashable, bool] = {}  # by shape
+        for job in ranked:
+            shape = place.shape(job)
+            if shape not in fits:
+                fits[shape] = place.fits_alone(job)
+        return [job for job in ranked if fits[place.shape(job)]]

@@ -218,7 +218,9 @@ class Malleable(Planner):
         jobs = self.exchange.steady(outside, now_ns)
         for job in jobs:
             if job.size > job.ideal:
-                self._planned.change(job, Cause(job.ideal - job.size, Why.IDEAL, job.ideal))
+                before, number = job.size, job.job.number
+                self._planned.change(job, Cause(job.ideal - before, Why.IDEAL, job.ideal))
+                self._planned.free -= self.elastic.leaving_out(number, before)
         self._reach_minima(jobs, now_ns)
 
     def _reach_minima(self, jobs: Sequence[ResizableRun], now_ns: int) -> None:
