@@ -10,7 +10,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from cosched.cli.declared import argument, option
+from cosched.cli.declared import argument, is_given, option
 from cosched.cli.values import COMMAND, RATE, SECONDS, SIZE
 from cosched.core.errors import CoschedError
 from cosched.linux.files.owners import refuse_foreign, without_links
@@ -60,6 +60,12 @@ def asked_run_dir_option() -> Any:
         "$COSCHED_RUN_DIR, or /tmp/cosched-UID where daemons of yours are up, otherwise "
         "/run/cosched",
     )
+
+
+def domain_dir(run_dir: Path) -> Path | None:
+    """Returns where a command with ``asked_run_dir_option`` finds the domain: in the run
+    directory of its command line, otherwise None: the domain that serves the user."""
+    return run_dir if is_given("run_dir") else None
 
 
 def domain_dir_option() -> Any:

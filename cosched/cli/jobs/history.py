@@ -16,9 +16,13 @@ import click
 from cosched.cli.declared import Command, command, flag, option, part
 from cosched.cli.jobs.elsewhere import elsewhere_option, way_to
 from cosched.cli.jobs.records import is_job, records_elsewhere, records_here
-from cosched.cli.options import asked_run_dir_option, json_option, nodes_option
+from cosched.cli.options import (
+    asked_run_dir_option,
+    domain_dir,
+    json_option,
+    nodes_option,
+)
 from cosched.cli.values import Parsed
-from cosched.cluster.paths import DomainPaths
 from cosched.core.bounds import UID_MOST
 from cosched.core.decoding import is_whole, parse_integer
 from cosched.core.errors import CoschedError
@@ -209,13 +213,11 @@ class History(Command):
 
 def _times_resized(run_dir: Path) -> dict[str, int]:
     """Returns how often the latest malleable jobs of the domain were resized, by their
-    names on nodes; {} if no domain answers. It is that of this run directory if there is
-    one, otherwise the one that serves this user."""
+    names on nodes; {} if no domain answers."""
     from cosched.cli.connection import AT_THE_PROMPT, connect_to_running
 
-    place = run_dir if DomainPaths(run_dir).directory.is_dir() else None
     try:
-        with connect_to_running(place, AT_THE_PROMPT) as client:
+        with connect_to_running(domain_dir(run_dir), AT_THE_PROMPT) as client:
             jobs = client.queue(_LATEST)
     except CoschedError:
         return {}

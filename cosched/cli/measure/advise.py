@@ -24,6 +24,7 @@ from cosched.cli.options import (
     asked_run_dir_option,
     complete_jobs,
     complete_paths,
+    domain_dir,
     json_option,
     lab_nodes_option,
     mpi_option,
@@ -98,7 +99,7 @@ class Advise(Command):
 
     def run(self) -> int:
         if self.what is None:
-            return _show_pairs(self.testbed.run_dir, as_json=self.as_json)
+            return _show_pairs(domain_dir(self.testbed.run_dir), as_json=self.as_json)
         if self.what.endswith(".toml"):
             workload = Path(self.what)
             with interruptible():
@@ -121,7 +122,7 @@ class Advise(Command):
         return 0 if has_advice and not failed else EXIT_FAILURE
 
 
-def _show_pairs(run_dir: Path, *, as_json: bool) -> int:
+def _show_pairs(run_dir: Path | None, *, as_json: bool) -> int:
     with connect(run_dir) as client:
         pairs = client.pairs()
     if as_json:

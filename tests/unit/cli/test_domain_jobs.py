@@ -18,7 +18,7 @@ import pytest
 from click.testing import CliRunner
 
 from cosched import Client, Job
-from cosched.cli import connection
+from cosched.cli import connection, options
 from cosched.cli.domain.sending import Sending
 from cosched.cli.entry import run_cli
 from cosched.cli.jobs.elsewhere import way_to
@@ -164,6 +164,12 @@ def test_advise_prints_observed_speeds_of_pairs(desk):
     assert done.stdout == "no program was seen beside another one yet\n"
     for words in ((), ("--pairs", "lu")):
         assert "Give either JOB, WORKLOAD.toml or --pairs." in run("advise", *words).output
+
+
+def test_advise_asks_the_domain_that_serves_the_user(desk, monkeypatch, tmp_path):
+    # The user's own daemons have no domain.
+    monkeypatch.setattr(options, "run_dir_to_ask", lambda *_: tmp_path)
+    assert json.loads(run("advise", "--pairs", "--json").stdout) == {"pairs": []}
 
 
 def test_submit_sends_whether_a_job_is_exclusive(desk):
