@@ -7,6 +7,7 @@ import json
 import os
 import pwd
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -177,14 +178,13 @@ class History(Command):
             raise click.UsageError(f"--csv and {other} cannot be combined.")
 
     def run(self) -> None:
-        if self.labels:
-            self._list_labels()
-            return
         columns = HISTORY.read(_USUAL if self.format is None else self.format)
         wanted = self.selection
         way = None if wanted.nodes else way_to(wanted.job, self.hosts, self.run_dir)
         found = wanted.read(self.run_dir, way)
-        if self.as_json:
+        if self.labels:
+            self._list_labels(found)
+        elif self.as_json:
             click.echo(json.dumps({"jobs": [document(one) for one in found]}, indent=2))
         elif self.as_csv:
             names = tuple(HISTORY.columns) if self.format is None else columns
@@ -197,9 +197,8 @@ class History(Command):
         else:
             raise CoschedError(wanted.none_in(self.run_dir))
 
-    def _list_labels(self) -> None:
-        way = way_to(self.selection.job, self.hosts, self.run_dir)
-        rows = label_rows(self.selection.read(self.run_dir, way), WRONG_RUNS)
+    def _list_labels(self, found: Sequence[JobSummary]) -> None:
+        rows = label_rows(found, WRONG_RUNS)
         if self.as_json:
             click.echo(json.dumps({"labels": rows}, indent=2))
         elif rows:
