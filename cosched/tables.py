@@ -1,10 +1,11 @@
-"""Lays out tables: as plain text of at most 80 columns, and in Markdown.
+"""Lays out tables and sentences: as plain text of at most 80 columns, and in Markdown.
 
 It lays out as rich does, whose import would be a third of the start of a command.
 """
 
 from __future__ import annotations
 
+import textwrap
 import unicodedata
 from collections.abc import Iterable, Sequence
 
@@ -94,6 +95,12 @@ def _width_of(letter: str) -> int:
     if unicodedata.category(letter) in ("Mn", "Me", "Cf"):
         return 0
     return 2 if unicodedata.east_asian_width(letter) in ("W", "F") else 1
+
+
+def wrapped(text: str, indent: int = 0, width: int = WIDTH) -> list[str]:
+    """Returns the lines of a text. All but the first stand two columns further in."""
+    first = " " * indent
+    return textwrap.wrap(text, width, initial_indent=first, subsequent_indent=f"{first}  ")
 
 
 def cut_inside(text: str, most: int) -> str:

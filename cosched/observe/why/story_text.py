@@ -15,6 +15,7 @@ from cosched.core.node.messages import Cause
 from cosched.core.units import NS_PER_S
 from cosched.observe.filling import of_live
 from cosched.observe.shared_nodes import of_live as sharing_of_live
+from cosched.observe.status import refusals
 from cosched.observe.why.why import Asker, Story
 
 WIDTH = 79
@@ -55,12 +56,11 @@ def story_text(
 
 def _so_far(job: Mapping[str, Any]) -> str:
     """Returns the job's counts in one sentence."""
-    refused = {reason: n for reason, n in job["refused"].items() if n}
-    reasons = ", ".join(f"{reason} {n}" for reason, n in sorted(refused.items()))
+    reasons = refusals(job)
     times = "once" if job["switches"] == 1 else f"{job['switches']} times"
     return (
         f"so far: scheduled {times}{_by_messages(job)}, for {job['scheduled_s']:.1f} s in "
-        f"all; {counted(sum(refused.values()), 'request')} refused"
+        f"all; {counted(sum(job['refused'].values()), 'request')} refused"
         + (f" ({reasons})" if reasons else "")
     )
 

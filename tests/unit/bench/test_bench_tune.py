@@ -52,7 +52,7 @@ class FakeSession:
         seconds = self.surface(setup)
         if math.isinf(seconds):
             return Run(
-                setup.arm, repeat, (), failure=Failure("job 'a' ended with status 1")
+                setup.arm, repeat, (), failure=Failure(f"job 'a' {'does not end ' * 5}")
             )
         probe_us = self.probe_us and self.probe_us(len(self.made))
         slower = probe_us / self.probe_us(1) if probe_us else 1.0
@@ -257,6 +257,8 @@ def test_settings_that_fail_are_shown_and_avoided(tuning, capsys):
     assert tuning.cli() == 0
     text = capsys.readouterr().out
     assert "failed: slice " in text
+    assert f"job 'a'{' does not end' * 5}" in " ".join(text.split())
+    assert max(map(len, text.splitlines())) <= 80
     assert "Recommended: slice 500ms, gmet " in text
     assert "gmet 50ms. It takes" not in text
 

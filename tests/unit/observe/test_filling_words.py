@@ -49,13 +49,17 @@ def test_why_and_detail_fit_80_columns():
     figures = filling(
         9.0, [(name, 2.0) for name in names], [(name, 2.0, 8.0) for name in names]
     )
-    me = job("me", [task(1)], began_after_s=12345.6, filling=figures)
+    tasks = [task(rank, rank) for rank in range(40)]
+    me = job("me", tasks, began_after_s=12345.6, filling=figures, cpus=range(40))
+    other = job("other", [task(1)], cpus=range(40, 80))
     story = {"job": "7.me", "node": "n1", "now": "runs", "live": me, "notes": []}
     why = story_text({**story, "reaches_back_to_s": 0}, 5, in_all=True)
     assert "began 12345.60 s after its command" in why
-    for text in (why, detail([status("n1", [me])], "me", 7)):
+    for text in (why, detail([status("n1", [me, other])], "me", 7)):
         assert max(map(len, text.splitlines())) <= 80
         flat = " ".join(text.split())
         assert f"67% filled by {', '.join(name[2:] for name in names)}" in flat
         assert f"filled 25% of {'a' * 60}'s" in flat
+    assert "; carrier shadow; CPUs 0-39" in flat
+    assert "on the node's other CPUs: other (CPUs 40-79)" in flat
     assert "after its command" not in story_text({**story, "reaches_back_to_s": 0}, 5)
