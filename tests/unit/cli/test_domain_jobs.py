@@ -11,6 +11,7 @@ import sys
 import tempfile
 import threading
 import time
+from datetime import datetime
 from pathlib import Path
 
 import click
@@ -395,6 +396,11 @@ def test_queue_fits_a_terminal_and_has_all_facts(desk):
     assert third[8:11] == ["0.00s", "0", "node"]
     assert fourth[3:6] == ["-", "queued", "-"]
     assert fifth[2] == "4242424"
+    date = datetime.fromtimestamp(now_ns // 10**9).astimezone().isoformat()
+    printed = run("queue", "--all", "--csv", "--format", "job,start,end").stdout
+    assert printed.splitlines()[1:5] == [
+        *(f"1,{date},{date}", f"2,{date},", f"3,{date},{date}", "4,,"),
+    ]
     live = run("queue").stdout.splitlines()
     assert live[0].split()[3:] == ["nodes", "ranks", "state", "start", "end", "reason"]
     assert live[1].split()[:7] == ["1", "job1", "root", "31", "496", "running", clock]

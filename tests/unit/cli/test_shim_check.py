@@ -19,7 +19,7 @@ def test_reason_of_a_failed_run_is_shown_as_a_whole(monkeypatch):
     monkeypatch.setattr(shim.shim_check, "outcomes", lambda *_: played)
     done = CliRunner().invoke(shim.Check.click_command, [])
     assert done.exit_code == 1
-    with pytest.raises(CoschedError, match="MPICH 4.2: shadow: does not work"):
+    with pytest.raises(CoschedError, match=r"MPICH 4\.2: shadow: does not work"):
         raise done.exception
     lines = done.output.splitlines()
     assert f"shadow FAILED: {why}".split() == " ".join(lines[1:]).split()
