@@ -1,4 +1,4 @@
-"""Writes the stories of ``cosched why`` as text and as JSON fields. Pure."""
+"""Writes the stories of ``cosched why`` as text and as JSON fields."""
 
 from __future__ import annotations
 
@@ -85,8 +85,10 @@ def _wrapped(text: str, first: str, rest: str) -> list[str]:
 
 
 def _clock(wall_s: float) -> str:
+    """Returns a time of the day, after its date if that is not today."""
     moment = datetime.fromtimestamp(wall_s).astimezone()
-    return f"{moment:%H:%M:%S}.{moment.microsecond // 1000:03}"
+    date = "" if moment.date() == datetime.now().astimezone().date() else f"{moment:%m-%d} "
+    return f"{date}{moment:%H:%M:%S}.{moment.microsecond // 1000:03}"
 
 
 def document(story: Story) -> dict[str, Any]:
