@@ -15,6 +15,7 @@ from cosched.core.errors import CoschedError
 from cosched.lab import life
 from cosched.lab.lab import Lab, describe_links
 from cosched.lab.plan import format_cpu_list, plan_crowded_nodes, plan_nodes
+from cosched.linux.cpu_surroundings import usable_siblings
 
 
 @click.group("lab", cls=Group)
@@ -61,7 +62,7 @@ class Up(Command):
     def run(self) -> None:
         life.check_not_up(self.run_dir)
         plan = plan_crowded_nodes if self.share_cpus else plan_nodes
-        planned = plan(self.nodes, self.cores_per_node, life.usable_siblings())
+        planned = plan(self.nodes, self.cores_per_node, usable_siblings())
         lab = life.make_lab(self.run_dir, planned, not self.no_daemons, self.rate)
         _show(lab, self.as_json)
         if life.is_beside_another(lab):
