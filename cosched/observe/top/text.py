@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from cosched.core.counting import counted
 from cosched.observe.status import state_word
 from cosched.observe.top.model import JobRow, NodeRow, View
 from cosched.observe.top.recent import Trends
@@ -131,19 +132,18 @@ def node_line(node: NodeRow) -> str:
 
 def summary(seen: View) -> str:
     """Formats the numbers of nodes and jobs, and the agreement, in one line."""
-    jobs = f"{len(seen.jobs)} job{'s' * (len(seen.jobs) != 1)}"
-    nodes = f"{len(seen.nodes)} node{'s' * (len(seen.nodes) != 1)}"
+    jobs, nodes = counted(len(seen.jobs), "job"), counted(len(seen.nodes), "node")
     agree = "" if seen.agreement is None else f", nodes agree {percent(seen.agreement)}"
     waiting = sorted({name for node in seen.nodes for name in node.waiting})
     wait = f", {len(waiting)} waiting for memory" if waiting else ""
     return f"{nodes}, {jobs}{wait}{agree}"
 
 
-def page(seen: View, trends: Trends, column: int = 0) -> str:
+def page(seen: View, trends: Trends) -> str:
     """Formats all as plain text, for --once."""
     lines = [summary(seen), *(node_line(node) for node in seen.nodes), ""]
     if seen.jobs:
-        jobs = sort_jobs(seen.jobs, column, backwards=False)
+        jobs = sort_jobs(seen.jobs, 0, backwards=False)
         rows = [
             (*(c.text(job) for c in COLUMNS), sparkline(trends.of(job.key))) for job in jobs
         ]
