@@ -86,7 +86,7 @@ COLUMNS = (
     Column("use", 4, lambda j: percent(j.useful), lambda j: -j.useful),
     Column("wait", 4, lambda j: percent(j.waiting), lambda j: -j.waiting),
     Column("fill", 4, lambda j: percent(j.filled), lambda j: -(j.filled or 0.0)),
-    Column("agree", 5, lambda j: percent(j.agreement), lambda j: j.agreement or 0.0),
+    Column("agree", 5, lambda j: percent(j.agreement), lambda j: -(j.agreement or 0.0)),
     Column("sw/s", 4, lambda j: rate(j.switches_rate), lambda j: -j.switches_rate),
     Column("ref/s", 5, lambda j: rate(j.refused_rate), lambda j: -j.refused_rate),
 )
