@@ -137,7 +137,8 @@ def _check_shims(facts: NodeFacts) -> Iterator[Finding]:
         name = f"{mpi.title} {mpi.version}"
         try:
             target = find_target((), mpi.mpiexec, None, places)
-            shim = make_shim(target.build, lambda _done, _total: None)
+            show = partial(show_progress, f"building for {target.title}")
+            shim = make_shim(target.build, show)
             failed = [one for one in shim_check.outcomes(target, shim) if not one.ok]
         except CoschedError as error:
             yield problem(
