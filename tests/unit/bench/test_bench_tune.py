@@ -249,12 +249,13 @@ def test_useless_coscheduling_is_reported(tuning, tmp_path, capsys):
     assert not (tmp_path / "out.toml").exists()
 
 
-def test_settings_that_fail_are_shown_and_avoided(tuning, capsys):
+def test_settings_that_fail_are_shown_and_avoided(tuning, tmp_path, capsys):
     best = valley("0.5s", "50ms")
     tuning.surface = lambda setup: (
         math.inf if setup.settings.get("gmet") == "50ms" else best(setup)
     )
-    assert tuning.cli() == 0
+    assert tuning.cli("--figure", str(tmp_path / "map.svg")) == 0
+    assert ">failed<" in (tmp_path / "map.svg").read_text()
     text = capsys.readouterr().out
     assert "failed: slice " in text
     assert f"job 'a'{' does not end' * 5}" in " ".join(text.split())
