@@ -44,7 +44,7 @@ def table(
         # The last lines of all cells of a row stand beside each other.
         filled = [[""] * (height - len(cell)) + cell for cell in row]
         for texts in zip(*filled, strict=True):
-            cells = map(_cell, texts, align, widths)
+            cells = map(cell, texts, align, widths)
             found.append((" " * indent + (" " * gap).join(cells)).rstrip())
     return found
 
@@ -68,14 +68,15 @@ def _fitted(widths: Sequence[int], may_shrink: Sequence[bool], room: int) -> lis
     return fitted
 
 
-def _cell(text: str, side: str, width: int) -> str:
-    """Returns one line of a cell in as many columns as it has."""
-    text = _cut(text, width)
+def cell(text: str, side: str, width: int) -> str:
+    """Returns a line in this many columns: at their left side ``<`` or right side ``>``."""
+    text = cut(text, width)
     padding = " " * (width - _columns(text))
     return padding + text if side == ">" else text + padding
 
 
-def _cut(text: str, width: int) -> str:
+def cut(text: str, width: int) -> str:
+    """Returns a line in at most this many columns; one that is cut ends with a mark."""
     if _columns(text) <= width:
         return text
     while text and _columns(text) > width - 1:
