@@ -180,7 +180,7 @@ class History(Command):
     def run(self) -> None:
         columns = HISTORY.read(_USUAL if self.format is None else self.format)
         wanted = self.selection
-        way = None if wanted.nodes else way_to(wanted.job, self.hosts, self.run_dir)
+        way = way_to(wanted.job, self.hosts, self.run_dir, wanted.nodes)
         found = wanted.read(self.run_dir, way)
         if self.labels:
             self._list_labels(found)

@@ -83,7 +83,7 @@ class Why(Command):
 
     def run(self) -> None:
         job, run_dir, nodes = self.job, self.run_dir, self.nodes
-        way = None if nodes else way_to(job, self.hosts, run_dir)
+        way = way_to(job, self.hosts, run_dir, nodes)
         if way is not None:
             words = ["why", job, "--since", self.since]
             _explain_elsewhere(way, words, self.last, self.as_json)

@@ -61,6 +61,16 @@ def takes(parameter, text):
     return False
 
 
+@pytest.mark.parametrize(
+    "words", ["status", "history", "why job", "suspend job", "boost job", "detach job"]
+)
+def test_nodes_here_and_hosts_elsewhere_are_refused_together(words):
+    words = [*words.split(), "--node", "n1", "--hosts", "n2"]
+    result = CliRunner().invoke(cosched, words)
+    assert result.exit_code == 2
+    assert "--hosts and --node cannot be combined." in result.output
+
+
 def test_help_lists_commands_under_their_headings():
     output = CliRunner().invoke(cosched, ["--help"]).output
     places = [output.index(f"\n{heading}:\n") for heading in SECTIONS]

@@ -19,7 +19,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from cosched.cli.jobs import history
+from cosched.cli.jobs import elsewhere
 from cosched.cli.jobs.history import History
 from cosched.core.errors import CoschedError
 from cosched.core.node.machine import NodeScheduler
@@ -381,7 +381,7 @@ def test_history_cuts_seconds_and_then_a_long_name(run_dir):
 
 
 def test_history_of_named_nodes_asks_no_other_node(run_dir, monkeypatch):
-    monkeypatch.setattr(history, "way_to", lambda *_: pytest.fail("asks elsewhere"))
+    monkeypatch.setattr(elsewhere, "read_job_nodes", lambda *_: pytest.fail("not asked"))
     assert run_history(run_dir, "--job", "b", "--node", "n2").exit_code == 0
     labels = run_history(run_dir, "--job", "b", "--node", "n2", "--labels")
     assert "no label of an ended job was checked" in str(labels.exception)
