@@ -139,16 +139,6 @@ def this_node_option() -> Any:
     )
 
 
-def lab_nodes_option() -> Any:
-    """``--nodes N``: how many nodes of a lab run the workload."""
-    return option(
-        "--nodes",
-        type=click.IntRange(1),
-        metavar="N",
-        help="Virtual nodes: the first N of the lab that is up, or those of a private one.",
-    )
-
-
 def rate_option() -> Any:
     """``--rate RATE``: the rate of each link of a lab, in bits a second."""
     return option(type=RATE, help="The rate of each link, such as 1gbit.")

@@ -160,8 +160,7 @@ def _open(
 ) -> Iterator[Testbed | VirtualGround]:
     if options.simulate:
         calibration = calibration_of(options.workload, options.calibration)
-        nodes = len(options.testbed.hosts) or options.testbed.nodes
-        yield virtual_testbed(workload, calibration, nodes)
+        yield virtual_testbed(workload, calibration, options.testbed.node_count)
         return
     with open_testbed([workload], options.testbed, environ) as testbed:
         yield testbed

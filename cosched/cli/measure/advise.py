@@ -19,14 +19,13 @@ from cosched.cli.connection import connect
 from cosched.cli.declared import Command, argument, command, flag, option, part
 from cosched.cli.entry import EXIT_FAILURE
 from cosched.cli.hosts_option import hosts_option
-from cosched.cli.measure.measuring import at_hand
+from cosched.cli.measure.measuring import at_hand, lab_nodes_option
 from cosched.cli.options import (
     asked_run_dir_option,
     complete_jobs,
     complete_paths,
     domain_dir,
     json_option,
-    lab_nodes_option,
     mpi_option,
 )
 from cosched.cli.printing import display_stream
