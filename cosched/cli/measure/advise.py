@@ -16,7 +16,7 @@ from cosched.bench.run.interrupts import interruptible
 from cosched.bench.run.testbed import TestbedOptions
 from cosched.bench.simulate.profiles import Seen, watch_workload
 from cosched.cli.connection import connect
-from cosched.cli.declared import Command, argument, command, flag, option, part
+from cosched.cli.declared import Command, argument, command, flag, is_given, option, part
 from cosched.cli.entry import EXIT_FAILURE
 from cosched.cli.hosts_option import hosts_option
 from cosched.cli.measure.measuring import at_hand, lab_nodes_option
@@ -38,6 +38,14 @@ from cosched.linux.users import find_user_name
 from cosched.node.profile import profile_of
 from cosched.observe.status import gather
 from cosched.tables import table
+
+#: The options of a run of a workload, by field.
+OF_WORKLOADS = {
+    "nodes": "--nodes",
+    "hosts": "--hosts",
+    "mpi": "--mpi",
+    "at_most_s": "--for",
+}
 
 
 def _jobs_and_files(
@@ -95,11 +103,18 @@ class Advise(Command):
     def __post_init__(self) -> None:
         if self.pairs == (self.what is not None):
             raise click.UsageError("Give either JOB, WORKLOAD.toml or --pairs.")
+        for name, word in OF_WORKLOADS.items() if not self._has_workload else ():
+            if is_given(name):
+                raise click.UsageError(f"{word} is for a WORKLOAD.toml.")
+
+    @property
+    def _has_workload(self) -> bool:
+        return self.what is not None and self.what.endswith(".toml")
 
     def run(self) -> int:
         if self.what is None:
             return _show_pairs(domain_dir(self.testbed.run_dir), as_json=self.as_json)
-        if self.what.endswith(".toml"):
+        if self._has_workload:
             workload = Path(self.what)
             with interruptible():
                 seen = watch_workload(

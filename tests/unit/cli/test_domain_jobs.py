@@ -165,6 +165,11 @@ def test_advise_prints_observed_speeds_of_pairs(desk):
     assert done.stdout == "no program was seen beside another one yet\n"
     for words in ((), ("--pairs", "lu")):
         assert "Give either JOB, WORKLOAD.toml or --pairs." in run("advise", *words).output
+    for what in ("lu", "--pairs"):
+        for words in (("--hosts", "n1"), ("--for", "1s")):
+            done = run("advise", what, *words)
+            assert done.exit_code == 2
+            assert f"{words[0]} is for a WORKLOAD.toml." in done.output
 
 
 def test_advise_asks_the_domain_that_serves_the_user(desk, monkeypatch, tmp_path):
