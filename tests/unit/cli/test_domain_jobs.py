@@ -739,51 +739,46 @@ def test_prepared_job_that_is_sent_twice_is_one_submission(desk):
 _WAITS = "cosched: the domain has not answered yet; waiting for its controller\n"
 
 
-def test_command_reports_that_it_waits_for_the_controller(desk):
-    reported = threading.Event()
-    desk.before_answer = lambda request: reported.wait(30)
-    with cosched_run("queue", "--json") as waiting:
-        line = waiting.stderr.readline()
+@pytest.fixture
+def late_desk(desk, monkeypatch):
+    """A domain that answers when a command has reported that it waits."""
+    reported, print_line = threading.Event(), connection._print
+
+    def report(command, line):
+        print_line(command, line)
         reported.set()
-        output, more = waiting.communicate(timeout=30)
-    assert line == _WAITS
-    assert (json.loads(output), more, waiting.returncode) == ({"jobs": []}, "", 0)
+
+    monkeypatch.setattr("cosched.cluster.client.SLOW_S", 0.01)
+    monkeypatch.setattr(connection, "_print", report)
+    desk.before_answer = lambda request: reported.wait(30)
+    return desk
 
 
-def test_command_names_a_controller_that_was_killed(desk):
+def test_command_reports_that_it_waits_for_the_controller(late_desk):
+    done = run("queue", "--json")
+    assert (json.loads(done.stdout), done.stderr) == ({"jobs": []}, _WAITS)
+
+
+def test_command_names_a_controller_that_was_killed(late_desk):
     run_dir = Path(os.environ["COSCHED_RUN_DIR"])
     DomainPaths(run_dir).controller_lock.write_text("1\n")
-    reported = threading.Event()
-    desk.before_answer = lambda request: reported.wait(30)
-    with cosched_run("queue", "--json") as waiting:
-        line = waiting.stderr.readline()
-        reported.set()
-        waiting.communicate(timeout=30)
-    assert line == f"cosched: {connection.CONTROLLER_GONE.format(run_dir)}\n"
+    line = f"cosched: {connection.CONTROLLER_GONE.format(run_dir)}\n"
+    assert run("queue", "--json").stderr == line
 
 
-def test_the_end_of_a_domain_reports_that_it_waits_for_the_controller(desk):
-    reported = threading.Event()
-    desk.before_answer = lambda request: reported.wait(30)
-    with cosched_run("cluster", "down") as waiting:
-        line = waiting.stderr.readline()
-        desk.refusals[None] = "jobs run: 1"
-        reported.set()
-        more = waiting.communicate(timeout=30)[1]
-    assert (line, more, waiting.returncode) == (_WAITS, "cosched: jobs run: 1\n", 1)
+def test_the_end_of_a_domain_reports_that_it_waits_for_the_controller(late_desk, capsys):
+    late_desk.refusals[None] = "jobs run: 1"
+    assert run_cli(cosched, ["cluster", "down"]) == 1
+    assert capsys.readouterr().err == f"{_WAITS}cosched: jobs run: 1\n"
 
 
 @pytest.mark.parametrize("command", ["drain", "remove"])
-def test_a_wait_for_free_nodes_reports_that_jobs_are_there(desk, command):
-    reported = threading.Event()
-    desk.before_answer = lambda request: reported.wait(30)
-    with cosched_run("cluster", command, "n1", "--wait") as waiting:
-        line = waiting.stderr.readline()
-        desk.refusals[None] = "node n1: is gone"
-        reported.set()
-        more = waiting.communicate(timeout=30)[1]
-    assert line == "cosched: waiting until no job is on the nodes\n"
-    assert (more, waiting.returncode) == ("cosched: node n1: is gone\n", 1)
+def test_a_wait_for_free_nodes_reports_that_jobs_are_there(late_desk, capsys, command):
+    late_desk.refusals[None] = "node n1: is gone"
+    assert run_cli(cosched, ["cluster", command, "n1", "--wait"]) == 1
+    assert capsys.readouterr().err == (
+        "cosched: waiting until no job is on the nodes\ncosched: node n1: is gone\n"
+    )
 
 
 def test_request_fails_after_the_time_that_the_program_gives(desk):
