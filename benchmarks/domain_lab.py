@@ -18,6 +18,7 @@ from cosched.config.symbiosis import SymbiosisSettings
 from cosched.lab import life
 from cosched.lab.lab import Lab
 from cosched.lab.plan import PlannedNode, plan_crowded_nodes
+from cosched.linux.cpu_surroundings import usable_siblings
 
 #: Whether the kernel shares CPUs between sessions first, and then between their processes.
 _AUTOGROUP = Path("/proc/sys/kernel/sched_autogroup_enabled")
@@ -53,7 +54,7 @@ def crowded_domain(
     with the context, and so do the jobs. A signal that ends the benchmark raises
     KeyboardInterrupt meanwhile.
     """
-    planned = plan_crowded_nodes(nodes, 1, life.usable_siblings())
+    planned = plan_crowded_nodes(nodes, 1, usable_siblings())
     with (
         interruptible(),
         _one_group(),
@@ -69,7 +70,7 @@ def shared_domain(
 ) -> Iterator[Lab]:
     """Starts a lab whose nodes have two CPUs each and share those of this machine, with a
     domain as of ``domain_on_halves``."""
-    planned = plan_crowded_nodes(nodes, 2, life.usable_siblings())
+    planned = plan_crowded_nodes(nodes, 2, usable_siblings())
     with _one_group(), domain_on_halves(run_dir, planned, queue, symbiosis) as lab:
         yield lab
 

@@ -1,10 +1,11 @@
-"""Lays out tables: as plain text of at most 80 columns, and in Markdown.
+"""Lays out tables and sentences: as plain text of at most 80 columns, and in Markdown.
 
 It lays out as rich does, whose import would be a third of the start of a command.
 """
 
 from __future__ import annotations
 
+import textwrap
 import unicodedata
 from collections.abc import Iterable, Sequence
 
@@ -43,7 +44,7 @@ def table(
         # The last lines of all cells of a row stand beside each other.
         filled = [[""] * (height - len(cell)) + cell for cell in row]
         for texts in zip(*filled, strict=True):
-            cells = map(_cell, texts, align, widths)
+            cells = map(cell, texts, align, widths)
             found.append((" " * indent + (" " * gap).join(cells)).rstrip())
     return found
 
@@ -67,14 +68,15 @@ def _fitted(widths: Sequence[int], may_shrink: Sequence[bool], room: int) -> lis
     return fitted
 
 
-def _cell(text: str, side: str, width: int) -> str:
-    """Returns one line of a cell in as many columns as it has."""
-    text = _cut(text, width)
+def cell(text: str, side: str, width: int) -> str:
+    """Returns a line in this many columns: at their left side ``<`` or right side ``>``."""
+    text = cut(text, width)
     padding = " " * (width - _columns(text))
     return padding + text if side == ">" else text + padding
 
 
-def _cut(text: str, width: int) -> str:
+def cut(text: str, width: int) -> str:
+    """Returns a line in at most this many columns; one that is cut ends with a mark."""
     if _columns(text) <= width:
         return text
     while text and _columns(text) > width - 1:
@@ -94,6 +96,12 @@ def _width_of(letter: str) -> int:
     if unicodedata.category(letter) in ("Mn", "Me", "Cf"):
         return 0
     return 2 if unicodedata.east_asian_width(letter) in ("W", "F") else 1
+
+
+def wrapped(text: str, indent: int = 0, width: int = WIDTH) -> list[str]:
+    """Returns the lines of a text. All but the first stand two columns further in."""
+    first = " " * indent
+    return textwrap.wrap(text, width, initial_indent=first, subsequent_indent=f"{first}  ")
 
 
 def cut_inside(text: str, most: int) -> str:

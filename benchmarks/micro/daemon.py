@@ -69,7 +69,7 @@ def _used(paths: NodePaths) -> tuple[float, float, float]:
 
 def run(options: argparse.Namespace) -> tuple[list[str], Sequence[Row]]:
     """Returns the lines of a table, and its rows."""
-    jobs = {(0, 0): True, (1, 0): True, (options.computing, options.sending): True}
+    jobs = dict.fromkeys([(0, 0), (1, 0), (options.computing, options.sending)])
     rows = [
         measure(slice_, computing, sending, options.seconds)
         for slice_ in options.slices

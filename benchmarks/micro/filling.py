@@ -33,9 +33,9 @@ from benchmarks.experiment import Bench, numbers
 from benchmarks.mpi import PROGRAMS, build, find
 from benchmarks.progress_lines import counted_steps
 from cosched.core.errors import CoschedError
-from cosched.lab import life
 from cosched.lab.lab import Lab
 from cosched.lab.plan import plan_nodes
+from cosched.linux.cpu_surroundings import usable_siblings
 from cosched.tables import table
 
 WAYS = {
@@ -108,7 +108,7 @@ def measure(run_dir: Path, options: argparse.Namespace) -> list[Filled]:
     total = options.repeat * len(options.gaps) * len(WAYS)
     found = []
     with (
-        new_lab(run_dir, plan_nodes(2, 1, life.usable_siblings())) as lab,
+        new_lab(run_dir, plan_nodes(2, 1, usable_siblings())) as lab,
         counted_steps("runs", total) as advance,
     ):
         for node in lab.nodes:

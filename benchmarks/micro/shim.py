@@ -28,9 +28,9 @@ from benchmarks.mpi import PROGRAMS, build, find
 from benchmarks.progress_lines import counted_steps
 from cosched.core.errors import CoschedError
 from cosched.core.node.settings import Settings
-from cosched.lab import life
 from cosched.lab.plan import plan_nodes
 from cosched.launch.family import Family, Mpi
+from cosched.linux.cpu_surroundings import usable_siblings
 from cosched.node.lifetime.start import NodeOptions
 from cosched.tables import table
 
@@ -97,7 +97,7 @@ def this_node() -> Iterator[tuple[Path, tuple[str, ...]]]:
 @contextmanager
 def two_nodes() -> Iterator[tuple[Path, tuple[str, ...]]]:
     """A lab of two nodes with their daemons."""
-    planned = plan_nodes(2, 1, life.usable_siblings())
+    planned = plan_nodes(2, 1, usable_siblings())
     with (
         tempfile.TemporaryDirectory(prefix="cosched-b-", dir="/tmp") as directory,
         new_lab(Path(directory), planned) as lab,

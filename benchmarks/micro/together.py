@@ -30,9 +30,9 @@ from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 from cosched.jobs.client import Client
 from cosched.jobs.job import Job
-from cosched.lab import life
 from cosched.lab.lab import Lab
 from cosched.lab.plan import plan_nodes
+from cosched.linux.cpu_surroundings import usable_siblings
 from cosched.tables import table
 
 NODES = 2
@@ -136,7 +136,7 @@ def measure(run_dir: Path, options: argparse.Namespace) -> list[Run]:
     workload = load_workload(options.workload)
     names, found = list(WAYS), []
     with (
-        new_lab(run_dir, plan_nodes(NODES, 1, life.usable_siblings())) as lab,
+        new_lab(run_dir, plan_nodes(NODES, 1, usable_siblings())) as lab,
         counted_steps("runs", options.repeats * len(names)) as advance,
     ):
         runner = Runner(lab, workload, options.several, options.mpi)

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from cosched.core.counting import counted
+
 Number = float | complex
 
 
@@ -104,13 +106,13 @@ def as_text(run: Run) -> str:
     megabytes = traffic.collective_bytes / 1e6
     failed = [check for check in outcome.checks if not check.passed]
     verdict = (
-        f"FAILED: {_many(len(failed), 'value')} not as published"
+        f"FAILED: {counted(len(failed), 'value')} not as published"
         if failed
-        else f"successful: {_many(len(outcome.checks), 'value')} as published"
+        else f"successful: {counted(len(outcome.checks), 'value')} as published"
     )
     lines = [
         f"NPB {run.benchmark.upper()}, class {run.problem}: {outcome.size}, "
-        f"{_many(outcome.iterations, 'iteration')}, {_many(run.ranks, 'rank')}",
+        f"{counted(outcome.iterations, 'iteration')}, {counted(run.ranks, 'rank')}",
         f"  seconds       {outcome.seconds:.3f}",
         f"  Mop/s         {outcome.mops:.1f}",
         f"  messages      {traffic.messages:,.10g} a rank, {mean:,.0f} bytes on average",
@@ -120,7 +122,3 @@ def as_text(run: Run) -> str:
     for check in failed:
         lines.append(f"    {check.name}: {check.found:.13g}, not {check.expected:.13g}")
     return "\n".join(lines)
-
-
-def _many(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

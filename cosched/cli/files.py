@@ -57,7 +57,10 @@ def write_outcome(json_file: Path | None, text: str, document: Mapping[str, Any]
 
 
 def check_writable(*paths: Path | None) -> None:
-    """Raises CoschedError for a folder without write access, before long work begins."""
+    """Raises CoschedError for a folder without write access, before long work begins. A
+    file that is written in place, such as /dev/stdout, needs none."""
     for path in paths:
-        if path not in (None, Path("-")) and not os.access(path.parent, os.W_OK):
+        if path in (None, Path("-")) or not is_replaceable(path):
+            continue
+        if not os.access(path.resolve().parent, os.W_OK):
             raise CoschedError(f"{path}: its folder cannot be written to")

@@ -10,7 +10,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from cosched.cli.declared import argument, option
+from cosched.cli.declared import argument, is_given, option
 from cosched.cli.values import COMMAND, RATE, SECONDS, SIZE
 from cosched.core.errors import CoschedError
 from cosched.linux.files.owners import refuse_foreign, without_links
@@ -60,6 +60,12 @@ def asked_run_dir_option() -> Any:
         "$COSCHED_RUN_DIR, or /tmp/cosched-UID where daemons of yours are up, otherwise "
         "/run/cosched",
     )
+
+
+def domain_dir(run_dir: Path) -> Path | None:
+    """Returns where a command with ``asked_run_dir_option`` finds the domain: in the run
+    directory of its command line, otherwise None: the domain that serves the user."""
+    return run_dir if is_given("run_dir") else None
 
 
 def domain_dir_option() -> Any:
@@ -130,16 +136,6 @@ def this_node_option() -> Any:
         default=lambda: os.uname().nodename,
         show_default="this host",
         help="The node's name.",
-    )
-
-
-def lab_nodes_option() -> Any:
-    """``--nodes N``: how many nodes of a lab run the workload."""
-    return option(
-        "--nodes",
-        type=click.IntRange(1),
-        metavar="N",
-        help="Virtual nodes: the first N of the lab that is up, or those of a private one.",
     )
 
 

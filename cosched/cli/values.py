@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import math
 import os
 import shlex
 import stat
@@ -145,6 +146,20 @@ def whole(least: int, most: int | None = None) -> Parser:
         return parse_integer(word, what, least, most)
 
     return parse
+
+
+class Number(click.FloatRange):
+    """A number within bounds: neither "nan", which each comparison would let pass, nor
+    "inf"."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Any:
+        """Returns the number; raises BadParameter for another text."""
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"'{value}' is not a finite number.", param, ctx)
+        return number
 
 
 class EnumChoice(click.Choice):  # type: ignore[type-arg,unused-ignore]

@@ -162,7 +162,7 @@ class Picture:
             "submitted_ms": job["submitted_ns"] // NS_PER_MS,
             "began_ms": _ms(job["started_ns"]),
             "ended_ms": _ms(job["ended_ns"]),
-            "limit_s": None if job["time_ns"] is None else job["time_ns"] // 10**9,
+            "limit_s": None if job["time_ns"] is None else job["time_ns"] // NS_PER_S,
             "status": job["status"],
             # That of a waiting job changes often, and is in a table of its own.
             "reason": "" if job["state"] in WAITING else job["reason"],
@@ -258,7 +258,7 @@ def _daemon(status: Status, row: NodeRow | None) -> Json:
     return {
         "pid": status["pid"],
         "version": status["version"],
-        "up_since_ms": round(status["wall_ns"] / 1e9 - status["uptime_s"], -1) * 1000,
+        "up_since_ms": round(status["wall_ns"] / NS_PER_S - status["uptime_s"], -1) * 1000,
         "slice": settings["slice"],
         "gmet": settings["gmet"],
         "align": settings["align"],

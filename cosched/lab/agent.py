@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cosched.core.errors import CoschedError
-from cosched.lab.plan import format_cpu_list
+from cosched.core.node.division import format_cpus
 from cosched.lab.state import NodeRecord
 from cosched.linux.files.whole import write_whole
 
@@ -87,7 +87,7 @@ def enter_argv(
     """Returns the words in front of a command that make it run inside a node."""
     return [
         *(tools.nsenter, "--target", str(keeper_pid), "--net", "--uts", "--mount"),
-        *("--", tools.taskset, "-c", format_cpu_list(cpus)),
+        *("--", tools.taskset, "-c", format_cpus(cpus)),
         *("/bin/sh", "-c", _START, directory),
     ]
 
@@ -96,7 +96,7 @@ def agent_script(tools: Tools, hosts: Sequence[NodeRecord]) -> str:
     """Returns the script's text."""
     cases = "\n".join(
         f"{host.name} | {host.address}) pid={host.keeper.pid} "
-        f"start={host.keeper.start_ticks} cpus={format_cpu_list(host.cpus)} ;;"
+        f"start={host.keeper.start_ticks} cpus={format_cpus(host.cpus)} ;;"
         for host in hosts
     )
     return _SCRIPT.format(

@@ -41,15 +41,14 @@ from cosched.lab.state import (
     write_state,
 )
 from cosched.linux import proc
+from cosched.linux.cpu_surroundings import usable_siblings
 from cosched.linux.files.whole import write_whole
 from cosched.linux.namespaces import (
-    SYS,
     bears_mark,
     end_processes,
     network_inode,
     processes_inside,
 )
-from cosched.linux.proc import parse_cpu_list
 from cosched.rundir.paths import NodePaths
 from cosched.start.own_command import COSCHED, own_command
 
@@ -144,20 +143,6 @@ def is_beside_another(lab: Lab) -> bool:
         for process in processes_inside(ANY_MARK, ())
         if not bears_mark(process.pid, own)
     )
-
-
-def usable_siblings(sys_root: Path = SYS) -> list[frozenset[int]]:
-    """Returns the CPUs that this process may use, as one set for each core."""
-    usable = os.sched_getaffinity(0)
-    cores = set()
-    for cpu in usable:
-        place = sys_root / f"devices/system/cpu/cpu{cpu}/topology/thread_siblings_list"
-        try:
-            together = parse_cpu_list(place.read_text(errors="replace"))
-        except (OSError, ValueError):
-            together = frozenset({cpu})
-        cores.add(frozenset((together | {cpu}) & usable))
-    return sorted(cores, key=min)
 
 
 def _require_outside(run_dir: Path) -> None:

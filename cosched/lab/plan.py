@@ -91,11 +91,6 @@ def order_cpus(siblings: Sequence[frozenset[int]]) -> list[int]:
     return [cpu for _, cpu in sorted(ranked)]
 
 
-def format_cpu_list(cpus: Sequence[int]) -> str:
-    """Returns the CPUs in the notation of ``taskset -c``."""
-    return ",".join(str(cpu) for cpu in cpus)
-
-
 def hosts_file(machine: bytes, nodes: Sequence[PlannedNode]) -> bytes:
     """Returns the nodes' /etc/hosts: all nodes, and the machine's, in any encoding."""
     lines = "".join(f"{node.address}\t{node.name}\n" for node in nodes)

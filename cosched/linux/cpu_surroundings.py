@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 from collections.abc import Collection
 from pathlib import Path
@@ -33,6 +34,13 @@ def read_cpu_surroundings(
 def read_division(cpus: Collection[int], parts: int = 2, root: Path = ROOT) -> Division:
     """Returns the division of this node. Raises CoschedError if it cannot be divided."""
     return divide(cpus, read_cpu_surroundings(cpus, root), parts)
+
+
+def usable_siblings() -> list[frozenset[int]]:
+    """Returns the CPUs that this process may use, as one set for each core."""
+    usable = os.sched_getaffinity(0)
+    around = read_cpu_surroundings(usable)
+    return sorted({(around[cpu].core | {cpu}) & usable for cpu in usable}, key=min)
 
 
 def _l3(caches: Path) -> Together:

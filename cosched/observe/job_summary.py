@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from cosched.core.counting import counted
 from cosched.core.decoding import convert
 from cosched.core.errors import CoschedError, NoDaemon
 from cosched.core.trace.filling import Filling, merged
@@ -335,13 +336,13 @@ def in_words(found: JobSummary) -> list[str]:
         if found.together is not None and len(found.nodes) > 1
         else ""
     )
-    switches = "1 switch" if found.switches == 1 else f"{found.switches} switches"
     return [
         f"job {found.name}: response {found.response_s:.2f} s (shared, no run time){cpu}",
         f"  scheduled {found.scheduled_s:.2f} s{on_all}",
         f"  unscheduled {found.unscheduled_s:.2f} s; "
         f"alone it might have taken {found.alone_s:.2f} s",
-        f"  {switches}; messages trapped {found.trapped}, "
+        f"  {counted(found.switches, 'switch', 'switches')}; "
+        f"messages trapped {found.trapped}, "
         f"requests granted {found.granted}, refused {sum(found.refused.values())}",
         *(f"  {text}" for text in sentences(found.job, found.began_after_s, found.filling)),
         *(f"  {text}" for text in sharing_sentences(found.job, found.sharing)),

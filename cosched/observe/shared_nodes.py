@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from cosched.core.counting import counted
 from cosched.core.decoding import convert
 from cosched.core.node.messages import Job
 from cosched.core.symbiosis.limited import Verdict
@@ -65,7 +66,5 @@ def beside_text(key: Job, each: Neighbour) -> str:
     (6 looks, by iterations)``."""
     names = ", ".join(name_for(key, job) for job in each.jobs)
     speed = 0.0 if each.slowdown is None else 1 / each.slowdown
-    looks = "1 look" if each.trials == 1 else f"{each.trials} looks"
-    return (
-        f"beside {names} {speed:.2f} of its speed alone ({looks}, by {each.measure.value})"
-    )
+    looks = f"{counted(each.trials, 'look')}, by {each.measure.value}"
+    return f"beside {names} {speed:.2f} of its speed alone ({looks})"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from cosched.core.errors import CoschedError, NoDaemon
 from cosched.node.sockets.client import ask_each, request
 from cosched.rundir.directories import SYSTEM_RUN_DIR
 from cosched.rundir.paths import default_run_dir
-from cosched.tables import table
+from cosched.tables import table, wrapped
 
 Status = dict[str, Any]
 
@@ -82,7 +81,7 @@ def _node_text(status: Status) -> str:
         f"{job['reason']} (since {_span(job['waited_s'])})" for job in status["waiting"]
     ]
     for text in texts:
-        lines += textwrap.wrap(text, 78, initial_indent="  ", subsequent_indent="    ")
+        lines += wrapped(text, 2)
     jobs = status["jobs"]
     if not jobs:
         return "\n".join([*lines, "  no jobs"])
@@ -90,15 +89,17 @@ def _node_text(status: Status) -> str:
     lines.append(head)
     for row, job in zip(rows, jobs, strict=True):
         lines.append(row)
-        for text in _class_texts(job["class"]):
-            lines += textwrap.wrap(
-                text, 78, initial_indent="    ", subsequent_indent="      "
-            )
-        refused = {name: n for name, n in job["refused"].items() if n}
-        if refused:
-            reasons = ", ".join(f"{name} {n}" for name, n in sorted(refused.items()))
-            lines += table((), [(f"refused: {reasons}",)], "<", indent=4)
+        texts = _class_texts(job["class"])
+        if any(job["refused"].values()):
+            texts.append(f"refused: {refusals(job)}")
+        for text in texts:
+            lines += wrapped(text, 4)
     return "\n".join(lines)
+
+
+def refusals(job: Mapping[str, Any]) -> str:
+    """Returns how many requests of a job were refused for which reason."""
+    return ", ".join(f"{reason} {n}" for reason, n in sorted(job["refused"].items()) if n)
 
 
 def _class_texts(place: Mapping[str, Any]) -> list[str]:
@@ -119,10 +120,15 @@ def _head(status: Status) -> list[str]:
     align = "aligned" if settings["align"] else "free"
     timer_pid = status["timer"]["pid"] or "-"
     return [
-        f"{status['node']}: slice {settings['slice']} ({align}), "
-        f"gmet {settings['gmet']}, {classes['name']} {classes['mode']}",
-        f"  daemons: pid {status['pid']} and {timer_pid}, {status['priority']}, "
-        f"up {_span(status['uptime_s'])}, cpu {status['daemon_cpu_s']:.2f}s",
+        *wrapped(
+            f"{status['node']}: slice {settings['slice']} ({align}), "
+            f"gmet {settings['gmet']}, {classes['name']} {classes['mode']}"
+        ),
+        *wrapped(
+            f"daemons: pid {status['pid']} and {timer_pid}, {status['priority']}, "
+            f"up {_span(status['uptime_s'])}, cpu {status['daemon_cpu_s']:.2f}s",
+            2,
+        ),
     ]
 
 

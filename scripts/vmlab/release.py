@@ -18,11 +18,9 @@ class Release:
     """Describes a release of Debian as a lab has it."""
 
     suite: str  #: name in the archive, and of ``--release``.
-    number: int  #: number of the release.
     python: str  #: version of its Python.
-    glibc: tuple[
-        int, ...
-    ]  #: minor versions of glibc 2 whose wheels it takes, newest first.
+    #: minor versions of glibc 2 whose wheels it takes, newest first.
+    glibc: tuple[int, ...]
     compilers: tuple[str, ...]  #: ``mpicc`` of each MPI that gets a shim
 
     @property
@@ -49,8 +47,8 @@ class Release:
 RELEASES = {
     release.suite: release
     for release in (
-        Release("bookworm", 12, "3.11", (36, 34), ("mpicc.mpich",)),
-        Release("trixie", 13, "3.13", (41, 39, 36, 34), ("mpicc.mpich", "mpicc.openmpi")),
+        Release("bookworm", "3.11", (36, 34), ("mpicc.mpich",)),
+        Release("trixie", "3.13", (41, 39, 36, 34), ("mpicc.mpich", "mpicc.openmpi")),
     )
 }
 DEFAULT = "bookworm"

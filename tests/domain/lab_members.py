@@ -3,8 +3,8 @@
 import contextlib
 
 from benchmarks.domain_lab import new_lab
-from cosched.lab import life
 from cosched.lab.plan import plan_crowded_nodes
+from cosched.linux.cpu_surroundings import usable_siblings
 
 
 class LabMembers:
@@ -23,7 +23,7 @@ class LabMembers:
         return {name: node.address for name, node in self._nodes.items()}
 
     def __enter__(self):
-        planned = plan_crowded_nodes(len(self._members), 1, life.usable_siblings())
+        planned = plan_crowded_nodes(len(self._members), 1, usable_siblings())
         self._lab = self._end.enter_context(new_lab(self._run_dir, planned, daemons=False))
         self._nodes = dict(zip(self._members, self._lab.nodes, strict=True))
         return self

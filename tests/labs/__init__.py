@@ -8,6 +8,7 @@ from pathlib import Path
 from cosched.lab import life
 from cosched.lab.lab import Lab
 from cosched.lab.plan import plan_crowded_nodes, plan_nodes
+from cosched.linux.cpu_surroundings import usable_siblings
 
 #: More nodes than these share the CPUs of the machine.
 OWN_CPUS = 2
@@ -48,4 +49,4 @@ class LabSize:
     def up(self, run_dir: Path, *, daemons: bool = True) -> Lab:
         """Makes the lab in this process."""
         plan = plan_crowded_nodes if self.shares_cpus else plan_nodes
-        return life.make_lab(run_dir, plan(self.nodes, 1, life.usable_siblings()), daemons)
+        return life.make_lab(run_dir, plan(self.nodes, 1, usable_siblings()), daemons)

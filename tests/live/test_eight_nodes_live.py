@@ -16,6 +16,7 @@ import pytest
 from cosched.core.hostlist import expand_hosts
 from cosched.lab import life
 from cosched.lab.plan import plan_crowded_nodes
+from cosched.linux.cpu_surroundings import usable_siblings
 from cosched.node.sockets.client import request
 from cosched.rundir.lock import lock_holder
 from cosched.rundir.paths import NodePaths
@@ -51,7 +52,7 @@ if world.rank == 0:
 def lab(tmp_path_factory):
     run_dir = tmp_path_factory.mktemp("run")
     try:
-        yield life.make_lab(run_dir, plan_crowded_nodes(8, 1, life.usable_siblings()))
+        yield life.make_lab(run_dir, plan_crowded_nodes(8, 1, usable_siblings()))
     finally:
         life.down(run_dir)
 

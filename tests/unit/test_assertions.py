@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.places import ROOT
+from tests.tools.sources import tree_of
 
 Function = (ast.FunctionDef, ast.AsyncFunctionDef)
 OF_PYTEST = {"raises", "fail", "warns"}
@@ -79,9 +80,8 @@ class File:
 @cache
 def read(path, root):
     file = File(path, root)
-    tree = ast.parse(path.read_text())
     package = path.parent.relative_to(root).parts
-    for node in tree.body:
+    for node in tree_of(path).body:
         if isinstance(node, ast.ImportFrom):
             above = package[: len(package) + 1 - node.level] if node.level else ()
             module = ".".join((*above, *([node.module] if node.module else [])))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 
 from tests.places import ROOT
+from tests.tools.sources import python_files, tree_of, words_of
 
 ROOMS = ("cosched", "daemons", "mpi_shim")
 
@@ -19,7 +20,7 @@ def compiled_at_import(tree):
         node = left.pop()
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
             continue
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "re.compile":
+        if isinstance(node, ast.Call) and words_of(node.func) == "re.compile":
             yield node.lineno
         left.extend(ast.iter_child_nodes(node))
 
@@ -27,9 +28,8 @@ def compiled_at_import(tree):
 def test_no_import_compiles_a_pattern():
     found = [
         f"{path.relative_to(ROOT)}:{line}"
-        for room in ROOMS
-        for path in sorted((ROOT / room).rglob("*.py"))
-        for line in compiled_at_import(ast.parse(path.read_text()))
+        for path in python_files(*ROOMS)
+        for line in compiled_at_import(tree_of(path))
     ]
     assert not found, f"write the pattern as a text, and re.search(PATTERN, ...): {found}"
 

@@ -37,7 +37,7 @@ from benchmarks.mpi import find
 from benchmarks.progress_lines import counted_steps
 from cosched.bench.measure.speed import SpeedProbe, whole_cores
 from cosched.config.queue import QueueSettings
-from cosched.lab.life import usable_siblings
+from cosched.linux.cpu_surroundings import usable_siblings
 from cosched.tables import markdown
 
 _BOUNDARY_ROUNDS = 9

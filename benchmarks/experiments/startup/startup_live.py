@@ -50,10 +50,10 @@ from cosched.cluster.submission import make_submission
 from cosched.config.domain import LifeSettings, StartupSettings
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
-from cosched.lab import life
 from cosched.lab.fabric import Bucket, limit_links
 from cosched.lab.lab import Lab
 from cosched.lab.plan import plan_crowded_nodes
+from cosched.linux.cpu_surroundings import usable_siblings
 from cosched.linux.namespaces import network_of
 from cosched.sim.startup.costs import Costs
 from cosched.tables import table
@@ -216,7 +216,7 @@ def emulated(figure: str, way: Way, nodes: int) -> dict[str, Any]:
 def measure(run_dir: Path, options: argparse.Namespace) -> dict[str, Any]:
     """Returns the live figures."""
     program = mpi.build(mpi.PROGRAMS / "exchange.c", mpi.find("mpich"))
-    planned = plan_crowded_nodes(max(options.nodes) + 1, 1, life.usable_siblings())
+    planned = plan_crowded_nodes(max(options.nodes) + 1, 1, usable_siblings())
     with new_lab(run_dir, planned, daemons=False) as lab:
         pace(lab, options.rate)
         return _measure(lab, program, options)

@@ -38,10 +38,10 @@ from cosched.config.queue import QueueSettings
 from cosched.config.symbiosis import SymbiosisSettings
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
-from cosched.lab import life
 from cosched.lab.lab import Lab
 from cosched.lab.plan import plan_nodes
 from cosched.launch.family import Mpi
+from cosched.linux.cpu_surroundings import usable_siblings
 from cosched.tables import table
 
 #: So many neighbours are submitted for one run: they come one after the other.
@@ -180,7 +180,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         tempfile.TemporaryDirectory(prefix="cosched-f-") as folder,
         domain_on_halves(
             Path(folder) / "run",
-            plan_nodes(1, 2, life.usable_siblings()),
+            plan_nodes(1, 2, usable_siblings()),
             QueueSettings(),
             symbiosis,
         ) as lab,

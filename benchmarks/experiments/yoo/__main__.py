@@ -72,7 +72,6 @@ def carry_out(plan: Plan, options: argparse.Namespace) -> dict[str, Any]:
     started = datetime.now(timezone.utc).isoformat(timespec="seconds")
     testbed_options = TestbedOptions(
         run_dir=options.run_dir,
-        nodes=2,
         hosts=tuple(options.hosts.split(",")) if options.hosts else (),
         mpi=options.mpi,
         set_with=tuple(shlex.split(options.set_with or "")),

@@ -21,7 +21,7 @@ from statistics import fmean
 from types import TracebackType
 
 from cosched.core.units import NS_PER_US
-from cosched.lab.life import usable_siblings
+from cosched.linux.cpu_surroundings import usable_siblings
 
 #: The pause between two rounds. A visit takes 0.3 ms, so a CPU loses less than 0.2%.
 PAUSE_S = 0.2

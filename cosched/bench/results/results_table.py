@@ -12,7 +12,8 @@ from cosched.bench.results.results import Run
 from cosched.bench.results.slowdown import BOUND_S
 from cosched.bench.results.summary import ArmSummary, Ratio, Spread, ratios
 from cosched.bench.run.arms import Arm
-from cosched.tables import WIDTH, table
+from cosched.core.counting import counted
+from cosched.tables import WIDTH, table, wrapped
 
 JOB_LINES_MAX = 40
 SAME_WITHIN = 0.03
@@ -35,14 +36,14 @@ def render(
     compared = ratios(ended)
     level = ratios(at_usual_speed(ended) or ())
     blocks = (
-        [_clip(title, WIDTH), *textwrap.wrap(setting, WIDTH)],
+        [*wrapped(title), *textwrap.wrap(setting, WIDTH)],
         _arm_block(ended),
         _slowdown_block(ended),
         _job_block(ended),
         _ratio_block(compared, "ratio"),
         _ratio_block(level, "at equal speed"),
         [
-            *(_clip(note, WIDTH) for note in notes),
+            *(line for note in notes for line in wrapped(note)),
             *_switch_lines(ended),
             *_load_lines(summaries),
             *_speed_lines(ended),
@@ -69,8 +70,8 @@ def describe_run(run: Run, way: str) -> str:
 
 def known_lengths(times: int) -> list[str]:
     """Returns a line about programs that ran alone before the measured runs, if any did."""
-    runs = "1 run" if times == 1 else f"{times} runs"
-    return [f"lengths were known from {runs} of each program alone"] if times else []
+    line = f"lengths were known from {counted(times, 'run')} of each program alone"
+    return [line] if times else []
 
 
 def conclude(compared: Iterable[Ratio], disturbed: bool, level: bool = False) -> list[str]:
@@ -269,15 +270,12 @@ def _failure_block(summaries: Sequence[ArmSummary]) -> list[str]:
     for run in (run for summary in summaries for run in summary.runs):
         if run.failure is not None:
             where = f"{run.arm.value}, repeat {run.repeat}"
-            text = f"failed: {where}: {run.failure.line}"
-            lines += textwrap.wrap(text, WIDTH, subsequent_indent="  ")
-            lines += [_clip(f"  | {line}", WIDTH) for line in run.failure.output]
+            lines += wrapped(f"failed: {where}: {run.failure.line}")
+            lines += table(
+                (), [(f"| {line}",) for line in run.failure.output], "<", indent=2
+            )
     return lines
 
 
 def _figure(seconds: float) -> str:
     return f"{seconds:.2f}" if seconds < 100 else f"{seconds:.1f}"
-
-
-def _clip(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: width - 3] + "..."

@@ -12,9 +12,10 @@ import os
 import time
 from collections.abc import Callable, Collection, Sequence
 
+from cosched.bench.run.daemons import paths_of
 from cosched.bench.run.site import Site
 from cosched.node.sockets.client import request
-from cosched.rundir.paths import NodePaths, job_key
+from cosched.rundir.paths import job_key
 
 #: The pause before a job that is not registered on all nodes gets its turn again.
 RETRY_S = 0.05
@@ -30,7 +31,7 @@ class Gang:
     def __init__(
         self, site: Site, slice_s: float, hosts_of: Callable[[str], Collection[str]]
     ) -> None:
-        self._run_dir = site.run_dir
+        self._site = site
         self._slice_s = slice_s
         self._hosts_of = hosts_of
         self._row: list[str] = []
@@ -76,6 +77,6 @@ class Gang:
         return all(given)
 
     def _give(self, host: str, job: str) -> bool:
-        paths = NodePaths(self._run_dir, host)
+        paths = paths_of(self._site, host)
         answer = request(paths, "turn", job=job_key(os.getuid(), job))
         return bool(answer["given"])

@@ -37,13 +37,15 @@ from cosched.node.sockets.client import find_daemon
 from cosched.rundir.paths import NodePaths
 from cosched.version import VERSION
 
+LAB_NODES = 2
+
 
 @dataclass(frozen=True, slots=True)
 class TestbedOptions:
     """The place and the way in which jobs run."""
 
     run_dir: Path  #: the run directory of the lab or the daemons
-    nodes: int = 2  #: the size of a lab; named hosts have their own number
+    nodes: int | None = None  #: the size of a lab; None: LAB_NODES
     cores_per_node: int | None = None  #: CPUs of a node of the lab; None: any, or 1
     rate: int | None = None  #: the rate of the lab's links, in bits a second; None: any
     hosts: tuple[str, ...] = ()  #: names of nodes; empty: the lab
@@ -55,6 +57,11 @@ class TestbedOptions:
     set_with: tuple[str, ...] = ()  #: see remote.py; empty if all daemons can be reached
     shared_cpus: bool = False  #: measure even if nodes of the lab share CPUs
     slurm: bool = False  #: the Slurm of the lab starts the jobs of every arm
+
+    @property
+    def node_count(self) -> int:
+        """Returns the number of nodes on which the jobs run."""
+        return len(self.hosts) or self.nodes or LAB_NODES
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +187,7 @@ def open_testbed(
 
 
 def _check_fit(workload: Workload, options: TestbedOptions) -> None:
-    nodes = len(options.hosts) or options.nodes
+    nodes = options.node_count
     for spec in workload.jobs:
         if spec.first > nodes:
             raise CoschedError(
@@ -268,8 +275,10 @@ def _sha256(spec: JobSpec) -> str | None:
 @contextmanager
 def _open_site(options: TestbedOptions, environ: Mapping[str, str]) -> Iterator[Site]:
     if options.hosts:
-        if options.rate is not None:
-            raise CoschedError("--rate is for the nodes of a lab: leave out --hosts")
+        for name in ("nodes", "cores_per_node", "rate"):
+            if getattr(options, name) is not None:
+                word = name.replace("_", "-")
+                raise CoschedError(f"--{word} is for the nodes of a lab: leave out --hosts")
         site = host_site(options.run_dir, options.hosts)
         _check_cpus(site, options)
         remote = RemoteSettings(options.set_with) if options.set_with else None
@@ -279,7 +288,7 @@ def _open_site(options: TestbedOptions, environ: Mapping[str, str]) -> Iterator[
     if options.set_with:
         raise CoschedError("--set-with needs --hosts; the nodes of a lab need no command")
     with lab_site(
-        options.run_dir, options.nodes, options.cores_per_node, options.rate
+        options.run_dir, options.node_count, options.cores_per_node, options.rate
     ) as site:
         _check_cpus(site, options)
         yield site

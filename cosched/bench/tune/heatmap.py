@@ -11,8 +11,8 @@ from statistics import median
 
 from cosched.bench.tune.search import KERNEL, MARGIN, Advice, Grid, Observed, Setting
 from cosched.core.node.settings import GMET, SLICE
+from cosched.tables import WIDTH
 
-WIDTH = 80
 _CELL = 10
 _LABEL = 11
 #: Columns of a map.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -14,16 +15,17 @@ from cosched.core.node.settings import GMET, SLICE, Span
 
 
 def draw(document: dict[str, Any], path: Path) -> None:
-    """Draws a panel for each variant of a ``cosched tune`` document; frames the best."""
+    """Draws a panel for each variant of a ``cosched tune`` document; frames the best. A
+    setting of which a run failed has no figure, as in the text."""
     mpl.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "cosched"})
     kernel = _kernel_s(document)
     cells: dict[str, dict[tuple[Span, Span], float]] = {}
     for point in document["points"]:
-        values = [value for value in point["mean_response_s"] if value is not None]
+        values = point["mean_response_s"]
         if point["settings"] is not None and values:
             where = _place(point["settings"])
             cells.setdefault(_variant(point["settings"]), {})[where] = (
-                median(values) / kernel
+                math.nan if None in values else median(values) / kernel
             )
     slices = sorted({place[0] for by_place in cells.values() for place in by_place})
     gmets = sorted({place[1] for by_place in cells.values() for place in by_place})
@@ -36,9 +38,10 @@ def draw(document: dict[str, Any], path: Path) -> None:
         sharey=True,
     )
     picture = None
-    shades = [value for by_place in cells.values() for value in by_place.values()]
+    found = [value for by_place in cells.values() for value in by_place.values()]
+    shades = [value for value in found if not math.isnan(value)] or [kernel]
     for panel, (variant, by_place) in zip(panels[0], cells.items(), strict=False):
-        rows = [[by_place.get((s, g), float("nan")) for g in gmets] for s in slices]
+        rows = [[by_place.get((s, g), math.nan) for g in gmets] for s in slices]
         picture = panel.imshow(
             rows, cmap="viridis_r", vmin=min(shades), vmax=max(shades), aspect="auto"
         )
@@ -47,7 +50,7 @@ def draw(document: dict[str, Any], path: Path) -> None:
             dark = value > (min(shades) + max(shades)) / 2
             panel.text(
                 *spot,
-                f"{value:.2f}",
+                "failed" if math.isnan(value) else f"{value:.2f}",
                 ha="center",
                 va="center",
                 fontsize=9,

@@ -26,7 +26,7 @@ from cosched.bench.simulate.virtual import (
     calibration_of,
     virtual_testbed,
 )
-from cosched.bench.tune.heatmap import WIDTH, heat_map
+from cosched.bench.tune.heatmap import heat_map
 from cosched.bench.tune.search import (
     Advice,
     Contestant,
@@ -40,6 +40,7 @@ from cosched.bench.tune.search import (
 from cosched.bench.workload.file import Workload, load_workload
 from cosched.core.errors import CoschedError
 from cosched.core.node.settings import GMET, SLICE, USUAL, Span
+from cosched.tables import WIDTH, wrapped
 
 FORMAT = "cosched-tune-1"
 #: The values in a variant's name.
@@ -142,7 +143,7 @@ def tune(options: TuneOptions, environ: Mapping[str, str], log: TextIO) -> Tuned
             search = _Search(_grid(options), session, store, options.repeats)
             search.carry_out(progress)
         context, setting = testbed.context(), testbed.setting()
-        head = "\n".join([workload.title, *textwrap.wrap(setting, WIDTH)])
+        head = "\n".join([*wrapped(workload.title), *textwrap.wrap(setting, WIDTH)])
     advice = advise(search.grid, search.observed)
     context = {"command_line": list(options.command_line), "started": started, **context}
     return Tuned(
@@ -159,8 +160,7 @@ def _open(
 ) -> Iterator[Testbed | VirtualGround]:
     if options.simulate:
         calibration = calibration_of(options.workload, options.calibration)
-        nodes = len(options.testbed.hosts) or options.testbed.nodes
-        yield virtual_testbed(workload, calibration, nodes)
+        yield virtual_testbed(workload, calibration, options.testbed.node_count)
         return
     with open_testbed([workload], options.testbed, environ) as testbed:
         yield testbed
@@ -280,11 +280,13 @@ def _speeds(search: _Search) -> list[str]:
 
 
 def _failures(search: _Search) -> list[str]:
-    failed = [(one, run) for one, run in search.runs if run.failure is not None]
     lines = [
-        f"failed: {_name(one)}: {run.failure.line}" for one, run in failed if run.failure
+        line
+        for one, run in search.runs
+        if run.failure is not None
+        for line in wrapped(f"failed: {_name(one)}: {run.failure.line}")
     ]
-    return [line[:WIDTH] for line in lines] + ([""] if lines else [])
+    return [*lines, ""] if lines else []
 
 
 def _config(title: str, search: _Search, advice: Advice) -> str | None:

@@ -15,6 +15,7 @@ from cosched.cli.declared import Command, command, flag, option
 from cosched.cli.domain.queue_columns import COLUMNS
 from cosched.cli.options import domain_dir_option, json_option
 from cosched.cluster.client import NoDomain
+from cosched.core.counting import counted
 from cosched.tables import WIDTH
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ class Queue(Command):
             rows = shown(jobs)
             click.echo("\n".join(COLUMNS.shown(columns, rows, max(_screen(), WIDTH))))
             if len(rows) < len(jobs):
-                click.echo(f"({len(jobs) - len(rows)} more jobs: --json)")
+                click.echo(f"({counted(len(jobs) - len(rows), 'more job')}: --json)")
         else:
             click.echo("no jobs")
 

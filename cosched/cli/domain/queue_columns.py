@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from cosched.cluster.job_texts import NAME_MOST, JobBounds, label_of, size_text
@@ -32,11 +33,28 @@ def _nodes(job: JobInfo) -> str | None:
     return None if job["nodes"] is None else str(job["nodes"])
 
 
-def _start(job: JobInfo) -> str | None:
+#: Moments in ns since 1970, each with its mark: ``~`` for an expected one, ``<`` for the
+#: latest one. Programs read the first one, unless it is the latest.
+_Moments = Sequence[tuple[str, int]]
+
+
+def _clocks(moments: _Moments) -> str:
+    return "".join(f"{mark}{clock(at_ns, time.time())}" for mark, at_ns in moments)
+
+
+def _date(moments: _Moments) -> str:
+    mark, at_ns = moments[0]
+    return "" if mark == "<" else DATE.plain(at_ns)
+
+
+_MOMENTS = Kind("<", _clocks, _date)
+
+
+def _start(job: JobInfo) -> _Moments | None:
     if job["started_ns"] is not None:
-        return clock(job["started_ns"], time.time())
+        return [("", job["started_ns"])]
     if job["expected_ns"] is not None and job["ended_ns"] is None:
-        return "~" + clock(job["expected_ns"], time.time())
+        return [("~", job["expected_ns"])]
     return None
 
 
@@ -70,15 +88,14 @@ def _where(job: JobInfo) -> str:
     return (f"beside {beside}: " if beside else "") + ", ".join(found)
 
 
-def _end(job: JobInfo) -> str | None:
-    now_s = time.time()
+def _end(job: JobInfo) -> _Moments | None:
     if job["ended_ns"] is not None:
-        return clock(job["ended_ns"], now_s)
-    expected = "" if job["ends_ns"] is None else "~" + clock(job["ends_ns"], now_s)
+        return [("", job["ended_ns"])]
+    found = [] if job["ends_ns"] is None else [("~", job["ends_ns"])]
     begins_ns = job["started_ns"] or job["expected_ns"]
-    if job["time_ns"] is None or begins_ns is None:
-        return expected or None
-    return f"{expected}<{clock(begins_ns + job['time_ns'], now_s)}"
+    if job["time_ns"] is not None and begins_ns is not None:
+        found.append(("<", begins_ns + job["time_ns"]))
+    return found or None
 
 
 def _took_s(job: JobInfo) -> float | None:
@@ -103,8 +120,8 @@ _COLUMNS: dict[str, Column[JobInfo]] = {
     "nodes": Column(COUNT, _nodes),
     "ranks": Column(COUNT, lambda job: job["tasks"]),
     "state": Column(TEXT, _state),
-    "start": Column(TEXT, _start),
-    "end": Column(TEXT, _end),
+    "start": Column(_MOMENTS, _start),
+    "end": Column(_MOMENTS, _end),
     "submitted": Column(DATE, lambda job: job["submitted_ns"]),
     "began": Column(DATE, lambda job: job["started_ns"]),
     "ended": Column(DATE, lambda job: job["ended_ns"]),

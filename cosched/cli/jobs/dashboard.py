@@ -14,6 +14,7 @@ import click
 
 from cosched.cli.declared import Command, command, flag, option
 from cosched.cli.options import any_given_run_dir_option, json_option
+from cosched.cli.values import Number
 from cosched.dashboard.server import LOOPBACK, can_open, listen, new_token, opened, serve
 from cosched.linux.homes import state_directory
 from cosched.rundir.directories import run_dir_to_ask
@@ -58,7 +59,7 @@ class Dashboard(Command):
     )
     no_open: bool = flag("--no-open", help="Only print the address; open no browser.")
     interval: float = option(
-        type=click.FloatRange(INTERVAL_LEAST_S, INTERVAL_MOST_S),
+        type=Number(INTERVAL_LEAST_S, INTERVAL_MOST_S),
         default=2.0,
         metavar="SECONDS",
         help="Time between two looks at the nodes, while a page is open.",

@@ -40,14 +40,19 @@ def elsewhere_option() -> Any:
     )
 
 
-def way_to(job: str | None, hosts: Sequence[str], run_dir: Path) -> Way | None:
+def way_to(
+    job: str | None, hosts: Sequence[str], run_dir: Path, nodes: Sequence[str] = ()
+) -> Way | None:
     """Returns the way to the job's nodes; None if it is known on this machine alone.
 
-    hosts: the nodes that the user named. run_dir: where a lab may be.
+    hosts: the nodes that the user named. run_dir: where a lab may be. nodes: those of the
+    run directory that the user named instead.
     """
+    if hosts and nodes:
+        raise click.UsageError("--hosts and --node cannot be combined.")
     if hosts:
         return way_to_hosts(hosts, run_dir, os.environ)
-    if job is None:
+    if job is None or nodes:
         return None
     state = state_directory(os.environ)
     place = read_job_nodes(state, job) or read_job_nodes(state, job.partition(".")[2])

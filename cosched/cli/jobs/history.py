@@ -7,6 +7,7 @@ import json
 import os
 import pwd
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -16,9 +17,13 @@ import click
 from cosched.cli.declared import Command, command, flag, option, part
 from cosched.cli.jobs.elsewhere import elsewhere_option, way_to
 from cosched.cli.jobs.records import is_job, records_elsewhere, records_here
-from cosched.cli.options import asked_run_dir_option, json_option, nodes_option
+from cosched.cli.options import (
+    asked_run_dir_option,
+    domain_dir,
+    json_option,
+    nodes_option,
+)
 from cosched.cli.values import Parsed
-from cosched.cluster.paths import DomainPaths
 from cosched.core.bounds import UID_MOST
 from cosched.core.decoding import is_whole, parse_integer
 from cosched.core.errors import CoschedError
@@ -173,14 +178,13 @@ class History(Command):
             raise click.UsageError(f"--csv and {other} cannot be combined.")
 
     def run(self) -> None:
-        if self.labels:
-            self._list_labels()
-            return
         columns = HISTORY.read(_USUAL if self.format is None else self.format)
         wanted = self.selection
-        way = None if wanted.nodes else way_to(wanted.job, self.hosts, self.run_dir)
+        way = way_to(wanted.job, self.hosts, self.run_dir, wanted.nodes)
         found = wanted.read(self.run_dir, way)
-        if self.as_json:
+        if self.labels:
+            self._list_labels(found)
+        elif self.as_json:
             click.echo(json.dumps({"jobs": [document(one) for one in found]}, indent=2))
         elif self.as_csv:
             names = tuple(HISTORY.columns) if self.format is None else columns
@@ -193,9 +197,8 @@ class History(Command):
         else:
             raise CoschedError(wanted.none_in(self.run_dir))
 
-    def _list_labels(self) -> None:
-        way = way_to(self.selection.job, self.hosts, self.run_dir)
-        rows = label_rows(self.selection.read(self.run_dir, way), WRONG_RUNS)
+    def _list_labels(self, found: Sequence[JobSummary]) -> None:
+        rows = label_rows(found, WRONG_RUNS)
         if self.as_json:
             click.echo(json.dumps({"labels": rows}, indent=2))
         elif rows:
@@ -209,13 +212,11 @@ class History(Command):
 
 def _times_resized(run_dir: Path) -> dict[str, int]:
     """Returns how often the latest malleable jobs of the domain were resized, by their
-    names on nodes; {} if no domain answers. It is that of this run directory if there is
-    one, otherwise the one that serves this user."""
+    names on nodes; {} if no domain answers."""
     from cosched.cli.connection import AT_THE_PROMPT, connect_to_running
 
-    place = run_dir if DomainPaths(run_dir).directory.is_dir() else None
     try:
-        with connect_to_running(place, AT_THE_PROMPT) as client:
+        with connect_to_running(domain_dir(run_dir), AT_THE_PROMPT) as client:
             jobs = client.queue(_LATEST)
     except CoschedError:
         return {}

@@ -44,7 +44,7 @@ class Status(Command):
     as_json: bool = json_option()
 
     def run(self) -> None:
-        way = None if self.nodes else way_to(self.job, self.hosts, self.run_dir)
+        way = way_to(self.job, self.hosts, self.run_dir, self.nodes)
         if way is None:
             statuses = gather(self.run_dir, self.nodes)
         else:

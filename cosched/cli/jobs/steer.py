@@ -42,7 +42,7 @@ class _OfJob(Command):
 
     def _steer(self, name: str, op: str) -> int:
         """Sends the request ``op`` of the command ``name`` to the nodes of the job."""
-        way = None if self.nodes else way_to(self.job, self.hosts, self.run_dir)
+        way = way_to(self.job, self.hosts, self.run_dir, self.nodes)
         if way is None:
             done = steer(self.run_dir, op, self.job, self.nodes)
         else:

@@ -13,17 +13,20 @@ import click
 
 from cosched.cli.declared import Command, command, flag, option
 from cosched.cli.options import asked_run_dir_option, json_option, nodes_option
+from cosched.cli.values import Number
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 from cosched.observe.top.model import JobRow, view
 from cosched.observe.top.recent import Trends
-from cosched.observe.top.sampler import Sampler, check_interval, sample
+from cosched.observe.top.sampler import Sampler, sample
 from cosched.observe.top.text import page, plain
 from cosched.observe.why.job_detail import detail
 from cosched.observe.why.story_text import document, story_text
 from cosched.observe.why.why import Asker, stories
 from cosched.rundir.paths import NodePaths
 
+INTERVAL_LEAST_S = 0.2
+INTERVAL_MOST_S = 3600.0
 #: How far back the screen's answer to why goes, and how many changes it shows at most.
 WHY_SINCE_NS = 60 * NS_PER_S
 WHY_LAST = 10
@@ -53,13 +56,15 @@ class Top(Command):
     run_dir: Path = asked_run_dir_option()
     nodes: tuple[str, ...] = nodes_option()
     interval: float = option(
-        type=float, default=2.0, metavar="SECONDS", help="Time between two samples."
+        type=Number(INTERVAL_LEAST_S, INTERVAL_MOST_S),
+        default=2.0,
+        metavar="SECONDS",
+        help="Time between two samples.",
     )
     once: bool = flag(help="Print one interval as text and end.")
     as_json: bool = json_option()
 
     def __post_init__(self) -> None:
-        check_interval(self.interval)
         if self.as_json and not self.once:
             raise click.UsageError("--json needs --once.")
 

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import click
-from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from cosched.cli.declared import Command, argument, command, option
@@ -20,6 +19,7 @@ from cosched.cli.options import (
     asked_run_dir_option,
     complete_domain_jobs,
     complete_jobs,
+    domain_dir,
     json_option,
     nodes_option,
 )
@@ -83,7 +83,7 @@ class Why(Command):
 
     def run(self) -> None:
         job, run_dir, nodes = self.job, self.run_dir, self.nodes
-        way = None if nodes else way_to(job, self.hosts, run_dir)
+        way = way_to(job, self.hosts, run_dir, nodes)
         if way is not None:
             words = ["why", job, "--since", self.since]
             _explain_elsewhere(way, words, self.last, self.as_json)
@@ -112,7 +112,7 @@ class Why(Command):
         """Returns what the domain has about the job; None if it does not have it."""
         from cosched.cli.jobs.domain_job import explain_in_domain
 
-        found = explain_in_domain(self._domain_dir(), places, asker, self.last)
+        found = explain_in_domain(domain_dir(self.run_dir), places, asker, self.last)
         if found is None:
             return None
         text, document_text = found
@@ -121,14 +121,9 @@ class Why(Command):
     def _note_namesakes(self, asker: Asker) -> None:
         from cosched.cli.jobs.domain_job import namesakes
 
-        line = namesakes(self._domain_dir(), asker)
+        line = namesakes(domain_dir(self.run_dir), asker)
         if line:
             click.echo(f"cosched why: {line}", err=True)
-
-    def _domain_dir(self) -> Path | None:
-        """Returns the run directory of the command line, if it names one."""
-        source = click.get_current_context().get_parameter_source("run_dir")
-        return self.run_dir if source is ParameterSource.COMMANDLINE else None
 
 
 def _fitted(text: str) -> str:

@@ -16,16 +16,16 @@ from cosched.bench.run.interrupts import interruptible
 from cosched.bench.run.testbed import TestbedOptions
 from cosched.bench.simulate.profiles import Seen, watch_workload
 from cosched.cli.connection import connect
-from cosched.cli.declared import Command, argument, command, flag, option, part
+from cosched.cli.declared import Command, argument, command, flag, is_given, option, part
 from cosched.cli.entry import EXIT_FAILURE
 from cosched.cli.hosts_option import hosts_option
-from cosched.cli.measure.measuring import at_hand
+from cosched.cli.measure.measuring import at_hand, lab_nodes_option
 from cosched.cli.options import (
     asked_run_dir_option,
     complete_jobs,
     complete_paths,
+    domain_dir,
     json_option,
-    lab_nodes_option,
     mpi_option,
 )
 from cosched.cli.printing import display_stream
@@ -38,6 +38,14 @@ from cosched.linux.users import find_user_name
 from cosched.node.profile import profile_of
 from cosched.observe.status import gather
 from cosched.tables import table
+
+#: The options of a run of a workload, by field.
+OF_WORKLOADS = {
+    "nodes": "--nodes",
+    "hosts": "--hosts",
+    "mpi": "--mpi",
+    "at_most_s": "--for",
+}
 
 
 def _jobs_and_files(
@@ -95,11 +103,18 @@ class Advise(Command):
     def __post_init__(self) -> None:
         if self.pairs == (self.what is not None):
             raise click.UsageError("Give either JOB, WORKLOAD.toml or --pairs.")
+        for name, word in OF_WORKLOADS.items() if not self._has_workload else ():
+            if is_given(name):
+                raise click.UsageError(f"{word} is for a WORKLOAD.toml.")
+
+    @property
+    def _has_workload(self) -> bool:
+        return self.what is not None and self.what.endswith(".toml")
 
     def run(self) -> int:
         if self.what is None:
-            return _show_pairs(self.testbed.run_dir, as_json=self.as_json)
-        if self.what.endswith(".toml"):
+            return _show_pairs(domain_dir(self.testbed.run_dir), as_json=self.as_json)
+        if self._has_workload:
             workload = Path(self.what)
             with interruptible():
                 seen = watch_workload(
@@ -121,7 +136,7 @@ class Advise(Command):
         return 0 if has_advice and not failed else EXIT_FAILURE
 
 
-def _show_pairs(run_dir: Path, *, as_json: bool) -> int:
+def _show_pairs(run_dir: Path | None, *, as_json: bool) -> int:
     with connect(run_dir) as client:
         pairs = client.pairs()
     if as_json:

@@ -28,7 +28,7 @@ from cosched.cli.measure.measuring import HERE, measuring
 from cosched.cli.options import json_file_option, mpi_option, run_dir_option
 from cosched.cli.printing import display_stream
 from cosched.core.errors import CoschedError
-from cosched.lab.life import usable_siblings
+from cosched.linux.cpu_surroundings import usable_siblings
 
 _RANKS = 2
 #: How long the runs may take for each repeat, in seconds.

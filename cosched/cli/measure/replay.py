@@ -41,11 +41,11 @@ class Replay(Command):
     )
     as_json: bool = json_option()
 
-    def run(self) -> None:
+    def run(self) -> int:
         result = replay(read_trace(self.traces))
         text = json.dumps(_document(result), indent=2) if self.as_json else _text(result)
         click.echo(text)
-        click.get_current_context().exit(EXIT_FAILURE if result.difference else 0)
+        return EXIT_FAILURE if result.difference else 0
 
 
 def _text(result: Outcome) -> str:

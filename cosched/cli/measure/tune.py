@@ -16,12 +16,11 @@ from cosched.cli.declared import Command, argument, command, flag, option, part
 from cosched.cli.entry import EXIT_FAILURE
 from cosched.cli.files import check_writable, write_outcome, writing
 from cosched.cli.hosts_option import hosts_option
-from cosched.cli.measure.measuring import at_hand, measuring
+from cosched.cli.measure.measuring import at_hand, lab_nodes_option, measuring
 from cosched.cli.options import (
     FILE,
     PATH,
     json_file_option,
-    lab_nodes_option,
     mpi_option,
     run_dir_option,
     run_limit_option,

@@ -25,12 +25,13 @@ from cosched.launch.target import find_target
 from cosched.linux.here import this_node
 from cosched.observe.doctor.asking import answer, ask_facts
 from cosched.observe.doctor.facts import NodeFacts, Seen, Site
-from cosched.observe.doctor.findings import WIDTH, Finding, good, is_bad, problem, render
+from cosched.observe.doctor.findings import Finding, good, is_bad, problem, render
 from cosched.observe.doctor.gather import gather_health, gather_node
 from cosched.observe.doctor.judge import document, judge, judge_health
 from cosched.observe.doctor.slurm_settings import read_slurm
 from cosched.observe.reach.named_nodes import way_to_hosts
 from cosched.rundir.paths import NodePaths
+from cosched.tables import WIDTH
 
 
 @command("doctor")
@@ -136,7 +137,8 @@ def _check_shims(facts: NodeFacts) -> Iterator[Finding]:
         name = f"{mpi.title} {mpi.version}"
         try:
             target = find_target((), mpi.mpiexec, None, places)
-            shim = make_shim(target.build, lambda _done, _total: None)
+            show = partial(show_progress, f"building for {target.title}")
+            shim = make_shim(target.build, show)
             failed = [one for one in shim_check.outcomes(target, shim) if not one.ok]
         except CoschedError as error:
             yield problem(

@@ -14,11 +14,10 @@ from cosched.bench.simulate.virtual import default_calibration
 from cosched.cli.declared import Command, argument, command, option, part
 from cosched.cli.files import check_writable, writing
 from cosched.cli.hosts_option import hosts_option
-from cosched.cli.measure.measuring import measuring
+from cosched.cli.measure.measuring import lab_nodes_option, measuring
 from cosched.cli.options import (
     FILE_OR_STDOUT,
     PATH,
-    lab_nodes_option,
     mpi_option,
     run_dir_option,
     run_limit_option,

@@ -19,7 +19,7 @@ from cosched.cli.sim.options import (
     simulate,
     strict_option,
 )
-from cosched.cli.values import EnumChoice, Parsed
+from cosched.cli.values import EnumChoice, Number, Parsed
 from cosched.core.cluster.coupling.groups import Timing
 from cosched.core.cluster.coupling.settings import CouplingSettings, Scheme, WhenDown
 from cosched.core.cluster.queue.policies import POLICIES
@@ -85,7 +85,7 @@ class Couple(Command):
             help="How often holding jobs release their nodes, or 'never'.",
         ),
         held_cap=option(
-            type=click.FloatRange(0.0, 1.0),
+            type=Number(0.0, 1.0),
             help="Share of a machine that may be held; further jobs yield.",
         ),
         yield_cap=option(

@@ -22,7 +22,7 @@ from cosched.cli.sim.options import (
     strict_option,
     write_results,
 )
-from cosched.cli.values import TIME, several, some_of, whole
+from cosched.cli.values import TIME, Number, several, some_of, whole
 from cosched.core.cluster.queue.sizes.execution import EXECUTIONS
 from cosched.core.cluster.queue.sizes.settings import Control
 from cosched.core.cluster.queue.sizes.suspension import Suspension
@@ -182,7 +182,7 @@ class Malleable(Command):
         protected_ns=option("--protect", type=TIME, help="Do not harvest younger jobs."),
         least_benefit=option(
             "--worth",
-            type=click.FloatRange(0.0),
+            type=Number(0.0),
             metavar="X",
             help="Resize a job only if that saves X times its cost.",
         ),
@@ -203,12 +203,12 @@ class Malleable(Command):
     )
     seed: int = seed_option("Random seed of the first log.")
     beta: float = option(
-        type=click.FloatRange(0.0),
+        type=Number(0.0),
         default=0.5,
         help="Interval between users' problems; at 1 they hardly wait.",
     )
     load: float | None = option(
-        type=click.FloatRange(0.0, min_open=True),
+        type=Number(0.0, min_open=True),
         metavar="X",
         help="Load of a model on its own machine, by other rates of arrival.",
     )

@@ -14,7 +14,7 @@ from cosched.bench.workload.file import load_workload
 from cosched.cli.declared import Command, argument, command, flag, is_given, option, part
 from cosched.cli.options import PATH, json_file_option, parallel_option
 from cosched.cli.sim.options import calibration_option, simulate
-from cosched.cli.values import TIME, EnumChoice, some_of
+from cosched.cli.values import TIME, EnumChoice, Number, some_of
 from cosched.core.node.knowledge import Expectation
 from cosched.core.node.settings import Settings
 from cosched.sim.nodes.expected import exact, read_lengths
@@ -120,7 +120,7 @@ class Nodes(Command):
     )
     work_ns: int = option("--work", type=TIME, default="10s", help="CPU time of a rank.")
     imbalance: float = option(
-        type=click.FloatRange(0.0, 1.0, max_open=True),
+        type=Number(0.0, 1.0, max_open=True),
         default=0.0,
         help="Greatest share by which a rank is faster than the slowest.",
     )

@@ -17,7 +17,7 @@ from cosched.cli.sim.options import (
     simulate,
     strict_option,
 )
-from cosched.cli.values import TIME, several
+from cosched.cli.values import TIME, Number, several
 from cosched.core.errors import CoschedError
 from cosched.core.node.settings import USUAL
 from cosched.core.units import NS_PER_S, parse_duration
@@ -76,7 +76,7 @@ class Share(Command):
         ),
         beside=option(
             "--interference",
-            type=click.FloatRange(0, 0.5),
+            type=Number(0, 0.5),
             default=0.01,
             help="Part of its speed that a job loses for each job on its nodes.",
         ),

@@ -12,7 +12,7 @@ import click
 from cosched.cli.declared import Command, command, option
 from cosched.cli.options import json_file_option, parallel_option
 from cosched.cli.sim.options import simulate
-from cosched.cli.values import SIZE, several, some_of, whole
+from cosched.cli.values import SIZE, Number, several, some_of, whole
 from cosched.sim.startup.costs import Costs, read_costs
 from cosched.sim.startup.model import DESIGNS, ORDERS, PAPERS_ORDER, Stage, StartupRun
 from cosched.sim.startup.startup_runs import StartupOutcome, carry_out
@@ -125,7 +125,7 @@ class Startup(Command):
         help="A calibration.",
     )
     link: float | None = option(
-        type=click.FloatRange(0, min_open=True), metavar="MB/S", help="Bandwidth."
+        type=Number(0, min_open=True), metavar="MB/S", help="Bandwidth."
     )
     at_a_time: int = parallel_option()
     json_file: Path | None = json_file_option()

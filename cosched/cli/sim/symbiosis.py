@@ -21,6 +21,7 @@ from cosched.cli.sim.sharing import (
     simulate,
 )
 from cosched.cli.sim.symbiosis_log import Log
+from cosched.cli.values import Number
 from cosched.core.symbiosis.labels import WRONG_RUNS
 from cosched.sim.symbiotic.pairings import assess
 from cosched.sim.symbiotic.rounds import check_labels, experiment
@@ -143,12 +144,12 @@ class Stream(Command):
         ),
         users=option(type=click.IntRange(1), metavar="N", help="Users of the stream."),
         wrong=option(
-            type=click.FloatRange(0, 1),
+            type=Number(0, 1),
             metavar="SHARE",
             help="Share of a user's applications with a wrong label, 0 to 1.",
         ),
         liars=option(
-            type=click.FloatRange(0, 1),
+            type=Number(0, 1),
             metavar="SHARE",
             help="Share of users who name the CPU for all jobs, 0 to 1.",
         ),

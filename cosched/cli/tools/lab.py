@@ -12,9 +12,11 @@ from cosched.cli.declared import Command, argument, command, flag, option
 from cosched.cli.groups import Group
 from cosched.cli.options import json_option, rate_option, run_dir_option
 from cosched.core.errors import CoschedError
+from cosched.core.node.division import format_cpus
 from cosched.lab import life
 from cosched.lab.lab import Lab, describe_links
-from cosched.lab.plan import format_cpu_list, plan_crowded_nodes, plan_nodes
+from cosched.lab.plan import plan_crowded_nodes, plan_nodes
+from cosched.linux.cpu_surroundings import usable_siblings
 
 
 @click.group("lab", cls=Group)
@@ -61,7 +63,7 @@ class Up(Command):
     def run(self) -> None:
         life.check_not_up(self.run_dir)
         plan = plan_crowded_nodes if self.share_cpus else plan_nodes
-        planned = plan(self.nodes, self.cores_per_node, life.usable_siblings())
+        planned = plan(self.nodes, self.cores_per_node, usable_siblings())
         lab = life.make_lab(self.run_dir, planned, not self.no_daemons, self.rate)
         _show(lab, self.as_json)
         if life.is_beside_another(lab):
@@ -140,7 +142,7 @@ def _show(lab: Lab | None, as_json: bool) -> None:
         click.echo(json.dumps(_plain(lab), indent=2))
     elif lab is not None:
         for node in lab.nodes:
-            cpus = format_cpu_list(node.cpus)
+            cpus = format_cpus(node.cpus)
             click.echo(f"{node.name:<7} {node.address:<12} CPUs {cpus}")
         click.echo(describe_links(lab.rate))
         if lab.shares_cpus:

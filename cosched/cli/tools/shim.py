@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -23,8 +24,8 @@ from cosched.core.errors import CoschedError
 from cosched.launch.mpi import SearchPath
 from cosched.launch.shim import for_all_users, for_release, make_shim, plan_build
 from cosched.launch.target import Target, find_target
+from cosched.tables import WIDTH
 
-_COLUMNS = 80
 _LABEL = 10
 #: The words after the program are its own.
 _PROGRAM_LAST: dict[str, Any] = {"context_settings": {"allow_interspersed_args": False}}
@@ -209,6 +210,6 @@ def _progress(target: Target) -> Callable[[int, int], None]:
 
 
 def _line(name: str, text: str) -> str:
-    """Returns ``name`` and ``text`` in one line, cut to fit."""
-    line = f"{name:<{_LABEL}}{text}"
-    return line if len(line) <= _COLUMNS else line[: _COLUMNS - 3] + "..."
+    """Returns ``name`` and ``text`` beside it, in lines that fit."""
+    head = f"{name:<{_LABEL}}"
+    return textwrap.fill(text, WIDTH, initial_indent=head, subsequent_indent=" " * _LABEL)

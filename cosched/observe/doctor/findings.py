@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-WIDTH = 80
+from cosched.tables import WIDTH
 
 
 class Level(str, Enum):

@@ -44,13 +44,13 @@ def gather_health(paths: NodePaths, root: Path = proc.ROOT) -> NodeFacts:
 
 
 def gather_node(
-    paths: NodePaths, python_bin: Path, environ: Mapping[str, str], root: Path = proc.ROOT
+    paths: NodePaths, python_bin: Path, environ: Mapping[str, str]
 ) -> NodeFacts:
     """Returns all facts about this node; those of Slurm are read once for all nodes."""
     places = SearchPath(python_bin, environ)
-    halves, why = _halves(root)
+    halves, why = _halves()
     more: dict[str, Any] = {"halves": halves, "halves_why": why, "mpis": _mpis(places)}
-    return NodeFacts(**_base(paths, root), **more)
+    return NodeFacts(**_base(paths, proc.ROOT), **more)
 
 
 def _base(paths: NodePaths, root: Path) -> dict[str, Any]:
@@ -116,10 +116,10 @@ def daemon_of(status: Mapping[str, Any]) -> Daemon:
     )
 
 
-def _halves(root: Path) -> tuple[tuple[tuple[int, ...], ...], str]:
+def _halves() -> tuple[tuple[tuple[int, ...], ...], str]:
     """Returns the halves into which a domain would divide this node, and the reason."""
     try:
-        division = read_division(os.sched_getaffinity(0), root=root)
+        division = read_division(os.sched_getaffinity(0))
     except CoschedError as error:
         return (), str(error)
     return division.parts, division.why

@@ -134,7 +134,8 @@ def _users(jobs: Iterable[Job]) -> set[str]:
 
 
 def _node(node: NodeTimeline, number: Mapping[Job, int], origin_ns: int) -> Json:
-    lanes = 1 + max((span.lane for span in node.spans), default=0)
+    # A part on which no job ran has its lane, too.
+    lanes = max([1, len(node.parts), *(1 + span.lane for span in node.spans)])
     return {
         "name": node.node,
         "parts": [format_cpus(cpus) for cpus in node.parts],

@@ -8,6 +8,7 @@ from typing import Any
 
 from cosched.observe.status import state_word
 from cosched.observe.top.model import JobRow
+from cosched.tables import WIDTH, cell
 
 _BARS = "▁▂▃▄▅▆▇█"
 
@@ -20,16 +21,11 @@ class Column:
     width: int  #: its width on the screen, in characters
     text: Callable[[JobRow], str]  #: returns its text for a job
     key: Callable[[JobRow], Any]  #: returns the value that sorts the rows
-    left: bool = False  #: the text stands at the left of the column
-
-    def cell(self, job: JobRow) -> str:
-        """Returns the job's text, padded to the column's width."""
-        return self.place(self.text(job))
+    side: str = ">"  #: the side at which its texts stand: ``<`` or ``>``
 
     def place(self, text: str) -> str:
         """Pads or cuts ``text`` to the column's width."""
-        text = cut(text, self.width)
-        return f"{text:<{self.width}}" if self.left else f"{text:>{self.width}}"
+        return cell(text, self.side, self.width)
 
 
 def percent(fraction: float | None) -> str:
@@ -42,11 +38,6 @@ def rate(number: float) -> str:
     if number >= 9999.5:
         return f"{number / 1000:.0f}k"
     return f"{number:.0f}" if number >= 99.5 else f"{number:.1f}"
-
-
-def cut(text: str, width: int) -> str:
-    """Shortens a text that is longer than ``width``, with a mark at its end."""
-    return text if len(text) <= width else text[: width - 1] + "~"
 
 
 def _where(job: JobRow) -> str:
@@ -74,7 +65,7 @@ def _seconds(seconds: float) -> str:
 
 #: 80 characters with one space between two columns; the trend is the last column.
 COLUMNS = (
-    Column("job", 12, lambda j: j.name, lambda j: (j.name, j.uid), left=True),
+    Column("job", 12, lambda j: j.name, lambda j: (j.name, j.uid), side="<"),
     Column("rk", 3, lambda j: str(j.tasks), lambda j: -j.tasks),
     Column("on", 4, _where, lambda j: -j.scheduled_on),
     Column("ran/exp", 9, _progress, lambda j: -j.ran_s),
@@ -83,11 +74,11 @@ COLUMNS = (
     Column("use", 4, lambda j: percent(j.useful), lambda j: -j.useful),
     Column("wait", 4, lambda j: percent(j.waiting), lambda j: -j.waiting),
     Column("fill", 4, lambda j: percent(j.filled), lambda j: -(j.filled or 0.0)),
-    Column("agree", 5, lambda j: percent(j.agreement), lambda j: j.agreement or 0.0),
+    Column("agree", 5, lambda j: percent(j.agreement), lambda j: -(j.agreement or 0.0)),
     Column("sw/s", 4, lambda j: rate(j.switches_rate), lambda j: -j.switches_rate),
     Column("ref/s", 5, lambda j: rate(j.refused_rate), lambda j: -j.refused_rate),
 )
-TREND_WIDTH = 80 - sum(column.width + 1 for column in COLUMNS)
+TREND_WIDTH = WIDTH - sum(column.width + 1 for column in COLUMNS)
 LEGEND = (
     "ran/exp: scheduled so far, expected; share: time scheduled; due: an equal part;\n"
     "use, wait: own code, MPI; fill: waits others filled; agree: on all nodes at once"

@@ -68,10 +68,3 @@ def sample(run_dir: Path, nodes: Sequence[str] = ()) -> Sample:
     """Takes one sample on new connections."""
     with Sampler(run_dir, nodes) as sampler:
         return sampler.look()
-
-
-def check_interval(interval_s: float) -> float:
-    """Returns the interval; CoschedError unless it is from 0.2 s to an hour."""
-    if not 0.2 <= interval_s <= 3600:
-        raise CoschedError(f"interval {interval_s:g}: must be 0.2 to 3600 seconds")
-    return interval_s

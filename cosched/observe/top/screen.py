@@ -167,7 +167,7 @@ class TopApp(App[None]):
 
     def _row(self, job: JobRow) -> Row:
         style = _STATE_STYLES.get(job.state, _OTHER_STYLE)
-        cells = "".join(column.cell(job) + " " for column in COLUMNS)
+        cells = "".join(column.place(column.text(job)) + " " for column in COLUMNS)
         trend = sparkline(self._recent.trends.of(job.key))
         return Row(job.key, ((cells, style), (trend, _TREND_STYLE)))
 

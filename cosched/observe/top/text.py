@@ -5,17 +5,16 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from cosched.core.counting import counted
 from cosched.observe.top.job_columns import (
     COLUMNS,
-    cut,
     percent,
-    rate,
     sort_jobs,
     sparkline,
 )
 from cosched.observe.top.model import NodeRow, View
 from cosched.observe.top.recent import Trends
-from cosched.tables import table
+from cosched.tables import WIDTH, cell, cut, table
 
 
 def node_line(node: NodeRow) -> str:
@@ -28,31 +27,30 @@ def node_line(node: NodeRow) -> str:
     )
     room = max(12, 79 - len(tail))
     running = ", ".join(node.running) or "idle"
-    head = cut(f"{cut(node.name, room - 6)}: {running}", room)
-    return cut(f"{head:<{room}} {tail}", 80)
+    head = f"{cut(node.name, room - 6)}: {running}"
+    return cut(f"{cell(head, '<', room)} {tail}", WIDTH)
 
 
 def summary(seen: View) -> str:
     """Formats the numbers of nodes and jobs, and the agreement, in one line."""
-    jobs = f"{len(seen.jobs)} job{'s' * (len(seen.jobs) != 1)}"
-    nodes = f"{len(seen.nodes)} node{'s' * (len(seen.nodes) != 1)}"
+    jobs, nodes = counted(len(seen.jobs), "job"), counted(len(seen.nodes), "node")
     agree = "" if seen.agreement is None else f", nodes agree {percent(seen.agreement)}"
     waiting = sorted({name for node in seen.nodes for name in node.waiting})
     wait = f", {len(waiting)} waiting for memory" if waiting else ""
     return f"{nodes}, {jobs}{wait}{agree}"
 
 
-def page(seen: View, trends: Trends, column: int = 0) -> str:
+def page(seen: View, trends: Trends) -> str:
     """Formats all as plain text, for --once."""
     lines = [summary(seen), *(node_line(node) for node in seen.nodes), ""]
     if seen.jobs:
-        jobs = sort_jobs(seen.jobs, column, backwards=False)
+        jobs = sort_jobs(seen.jobs, 0, backwards=False)
         rows = [
             (*(c.text(job) for c in COLUMNS), sparkline(trends.of(job.key))) for job in jobs
         ]
         titles = [*(c.title for c in COLUMNS), "trend"]
-        align = "".join("<" if c.left else ">" for c in COLUMNS) + "<"
-        lines += table(titles, rows, align, gap=1)
+        align = "".join(c.side for c in COLUMNS)
+        lines += table(titles, rows, f"{align}<", gap=1)
     else:
         lines.append("no jobs")
     return "\n".join(lines) + "\n"

@@ -1,4 +1,4 @@
-"""Writes the stories of ``cosched why`` as text and as JSON fields. Pure."""
+"""Writes the stories of ``cosched why`` as text and as JSON fields."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from cosched.core.node.messages import Cause
 from cosched.core.units import NS_PER_S
 from cosched.observe.filling import of_live
 from cosched.observe.shared_nodes import of_live as sharing_of_live
+from cosched.observe.status import refusals
 from cosched.observe.why.why import Asker, Story
 
 WIDTH = 79
@@ -55,12 +56,11 @@ def story_text(
 
 def _so_far(job: Mapping[str, Any]) -> str:
     """Returns the job's counts in one sentence."""
-    refused = {reason: n for reason, n in job["refused"].items() if n}
-    reasons = ", ".join(f"{reason} {n}" for reason, n in sorted(refused.items()))
+    reasons = refusals(job)
     times = "once" if job["switches"] == 1 else f"{job['switches']} times"
     return (
         f"so far: scheduled {times}{_by_messages(job)}, for {job['scheduled_s']:.1f} s in "
-        f"all; {counted(sum(refused.values()), 'request')} refused"
+        f"all; {counted(sum(job['refused'].values()), 'request')} refused"
         + (f" ({reasons})" if reasons else "")
     )
 
@@ -85,8 +85,10 @@ def _wrapped(text: str, first: str, rest: str) -> list[str]:
 
 
 def _clock(wall_s: float) -> str:
+    """Returns a time of the day, after its date if that is not today."""
     moment = datetime.fromtimestamp(wall_s).astimezone()
-    return f"{moment:%H:%M:%S}.{moment.microsecond // 1000:03}"
+    date = "" if moment.date() == datetime.now().astimezone().date() else f"{moment:%m-%d} "
+    return f"{date}{moment:%H:%M:%S}.{moment.microsecond // 1000:03}"
 
 
 def document(story: Story) -> dict[str, Any]:

@@ -103,5 +103,12 @@ def test_nodes_of_an_ended_job_go_to_another_job_until_the_slice_ends(nodes):
     assert nodes.has == {"n1": "a", "n2": "c"}
 
 
+def test_this_machine_is_switched_by_its_own_name(nodes, monkeypatch):
+    monkeypatch.delenv("COSCHED_NODE", raising=False)
+    nodes.known = {os.uname().nodename: {"a"}}
+    site = Site(Path("/run/x"), ("localhost",), None, lab=False)
+    assert Gang(site, 2.0, lambda _job: site.hosts).attend(("a",)) == 2.0
+
+
 def driver_site():
     return Site(Path("/run/x"), ("n1", "n2"), None, lab=False)

@@ -106,9 +106,11 @@ def test_private_lab_has_the_rate(monkeypatch, tmp_path, rate):
         assert (found.rate, found.private) == (rate, True)
 
 
-def test_rate_with_named_hosts_is_refused_in_a_line():
-    options = testbed.TestbedOptions(Path("/run/x"), hosts=("n1",), rate=GBIT)
-    with pytest.raises(CoschedError, match=r"^--rate is for the nodes of a lab"):
+@pytest.mark.parametrize("option", ["nodes", "cores-per-node", "rate"])
+def test_option_of_a_lab_with_named_hosts_is_refused_in_a_line(option):
+    more = {option.replace("-", "_"): 1}
+    options = testbed.TestbedOptions(Path("/run/x"), hosts=("n1",), **more)
+    with pytest.raises(CoschedError, match=rf"^--{option} is for the nodes of a lab"):
         testbed.open_testbed([], options, {}).__enter__()
 
 

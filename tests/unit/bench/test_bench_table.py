@@ -155,11 +155,14 @@ def test_failures_alone_are_shown():
     assert text.startswith("t\ns\n\nfailed: batch, repeat 1: ")
 
 
-def test_long_failure_is_wrapped():
+def test_long_failures_and_notes_are_wrapped():
     failed = Run(Arm.COSCHED, 1, (), failure=NOTHING_REGISTERED)
-    text = render("t", "s", summaries([failed]))
+    nodes = ", ".join(f"node-{n}.cluster.example.org" for n in range(4))
+    note = f"nodes that went by earlier jobs, too: {nodes}"
+    text = render("t", "s", summaries([failed]), [note])
     assert max(map(len, text.splitlines())) <= 80
-    assert " ".join(NOTHING_REGISTERED.line.split()) in " ".join(text.split())
+    for line in (NOTHING_REGISTERED.line, note):
+        assert " ".join(line.split()) in " ".join(text.split())
 
 
 @pytest.mark.parametrize("seconds", [0.001, 99.994, 12345.6])

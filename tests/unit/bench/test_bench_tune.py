@@ -52,7 +52,7 @@ class FakeSession:
         seconds = self.surface(setup)
         if math.isinf(seconds):
             return Run(
-                setup.arm, repeat, (), failure=Failure("job 'a' ended with status 1")
+                setup.arm, repeat, (), failure=Failure(f"job 'a' {'does not end ' * 5}")
             )
         probe_us = self.probe_us and self.probe_us(len(self.made))
         slower = probe_us / self.probe_us(1) if probe_us else 1.0
@@ -249,14 +249,17 @@ def test_useless_coscheduling_is_reported(tuning, tmp_path, capsys):
     assert not (tmp_path / "out.toml").exists()
 
 
-def test_settings_that_fail_are_shown_and_avoided(tuning, capsys):
+def test_settings_that_fail_are_shown_and_avoided(tuning, tmp_path, capsys):
     best = valley("0.5s", "50ms")
     tuning.surface = lambda setup: (
         math.inf if setup.settings.get("gmet") == "50ms" else best(setup)
     )
-    assert tuning.cli() == 0
+    assert tuning.cli("--figure", str(tmp_path / "map.svg")) == 0
+    assert ">failed<" in (tmp_path / "map.svg").read_text()
     text = capsys.readouterr().out
     assert "failed: slice " in text
+    assert f"job 'a'{' does not end' * 5}" in " ".join(text.split())
+    assert max(map(len, text.splitlines())) <= 80
     assert "Recommended: slice 500ms, gmet " in text
     assert "gmet 50ms. It takes" not in text
 

@@ -10,6 +10,7 @@ import sys
 import pytest
 
 from benchmarks.experiment import Bench
+from benchmarks.micro import switch
 from tests.places import ROOT
 
 LINE = re.compile(r"(?:scripts/dev bench (\w+)|-m (benchmarks\.experiments\.\w+)\S*)(.*)")
@@ -118,3 +119,8 @@ def test_accasim_that_is_not_there_gives_one_line(words, line, tmp_path):
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith(line)
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_one_sample_is_its_own_percentile():
+    found = {"samples": 1, "median_us": 3.0, "p99_us": 3.0, "max_us": 3.0}
+    assert switch.summarise([3.0]) == found

@@ -214,6 +214,7 @@ def test_without_mpi_there_is_one_line(tmp_path):
         ({}, 0, ()),
         ({"hosts": ("n1",)}, 1000, ("n1",)),
         ({"rate": 10**9}, 1000, ()),
+        ({"nodes": 3, "cores_per_node": 1}, 1000, ("localhost",)),
     ],
 )
 def test_without_root_and_lab_jobs_run_on_this_machine(
@@ -221,7 +222,9 @@ def test_without_root_and_lab_jobs_run_on_this_machine(
 ):
     monkeypatch.setattr(os, "geteuid", lambda: euid)
     workload = write_workload(tmp_path, 2, 4)
-    assert at_hand(TestbedOptions(tmp_path, **more), workload).hosts == hosts
+    found = at_hand(TestbedOptions(tmp_path, **more), workload)
+    assert found.hosts == hosts
+    assert found.nodes is None
     line = capsys.readouterr().err
     assert ("(--hosts localhost)\n" in line) == (hosts == ("localhost",))
 

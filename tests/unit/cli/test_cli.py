@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
 
@@ -38,6 +39,36 @@ def test_help_fits_80_columns_and_has_an_example(words, command):
     for line in listed.splitlines():
         assert not line.endswith("..."), line
         assert line.count("(") == line.count(")"), line
+
+
+def test_options_take_no_number_that_is_not_finite():
+    found = {
+        parameter.name
+        for case in ALL
+        for parameter in case.values[1].params
+        if isinstance(parameter.type, click.FloatRange)
+        for text in ("nan", "inf")
+        if takes(parameter, text)
+    }
+    assert not found
+
+
+def takes(parameter, text):
+    """Returns whether an option takes this text."""
+    with contextlib.suppress(click.BadParameter):
+        parameter.type.convert(text, parameter, None)
+        return True
+    return False
+
+
+@pytest.mark.parametrize(
+    "words", ["status", "history", "why job", "suspend job", "boost job", "detach job"]
+)
+def test_nodes_here_and_hosts_elsewhere_are_refused_together(words):
+    words = [*words.split(), "--node", "n1", "--hosts", "n2"]
+    result = CliRunner().invoke(cosched, words)
+    assert result.exit_code == 2
+    assert "--hosts and --node cannot be combined." in result.output
 
 
 def test_help_lists_commands_under_their_headings():

@@ -14,6 +14,7 @@ from cosched.cli.declared import Command, argument, command, flag, option, part
 from cosched.cli.entry import run_cli
 from cosched.cli.values import SIZE, TIME, several, whole
 from tests.places import ROOT
+from tests.tools.sources import nodes_of, python_files
 
 
 @dataclass(frozen=True)
@@ -104,8 +105,8 @@ def test_no_command_declares_options_in_another_way():
     own."""
     found = {
         str(path.relative_to(ROOT))
-        for path in (ROOT / "cosched/cli").rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text()))
+        for path in python_files("cosched/cli")
+        for node in nodes_of(path)
         if isinstance(node, ast.Attribute)
         and node.attr in ("option", "argument", "pass_context")
         and isinstance(node.value, ast.Name)

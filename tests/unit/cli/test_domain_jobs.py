@@ -11,6 +11,7 @@ import sys
 import tempfile
 import threading
 import time
+from datetime import datetime
 from pathlib import Path
 
 import click
@@ -18,7 +19,7 @@ import pytest
 from click.testing import CliRunner
 
 from cosched import Client, Job
-from cosched.cli import connection
+from cosched.cli import connection, options
 from cosched.cli.domain.sending import Sending
 from cosched.cli.entry import run_cli
 from cosched.cli.jobs.elsewhere import way_to
@@ -164,6 +165,17 @@ def test_advise_prints_observed_speeds_of_pairs(desk):
     assert done.stdout == "no program was seen beside another one yet\n"
     for words in ((), ("--pairs", "lu")):
         assert "Give either JOB, WORKLOAD.toml or --pairs." in run("advise", *words).output
+    for what in ("lu", "--pairs"):
+        for words in (("--hosts", "n1"), ("--for", "1s")):
+            done = run("advise", what, *words)
+            assert done.exit_code == 2
+            assert f"{words[0]} is for a WORKLOAD.toml." in done.output
+
+
+def test_advise_asks_the_domain_that_serves_the_user(desk, monkeypatch, tmp_path):
+    # The user's own daemons have no domain.
+    monkeypatch.setattr(options, "run_dir_to_ask", lambda *_: tmp_path)
+    assert json.loads(run("advise", "--pairs", "--json").stdout) == {"pairs": []}
 
 
 def test_submit_sends_whether_a_job_is_exclusive(desk):
@@ -401,6 +413,11 @@ def test_queue_fits_a_terminal_and_has_all_facts(desk):
     assert third[8:11] == ["0.00s", "0", "node"]
     assert fourth[3:6] == ["-", "queued", "-"]
     assert fifth[2] == "4242424"
+    date = datetime.fromtimestamp(now_ns // 10**9).astimezone().isoformat()
+    printed = run("queue", "--all", "--csv", "--format", "job,start,end").stdout
+    assert printed.splitlines()[1:5] == [
+        *(f"1,{date},{date}", f"2,{date},", f"3,{date},{date}", "4,,"),
+    ]
     live = run("queue").stdout.splitlines()
     assert live[0].split()[3:] == ["nodes", "ranks", "state", "start", "end", "reason"]
     assert live[1].split()[:7] == ["1", "job1", "root", "31", "496", "running", clock]
@@ -734,51 +751,46 @@ def test_prepared_job_that_is_sent_twice_is_one_submission(desk):
 _WAITS = "cosched: the domain has not answered yet; waiting for its controller\n"
 
 
-def test_command_reports_that_it_waits_for_the_controller(desk):
-    reported = threading.Event()
-    desk.before_answer = lambda request: reported.wait(30)
-    with cosched_run("queue", "--json") as waiting:
-        line = waiting.stderr.readline()
+@pytest.fixture
+def late_desk(desk, monkeypatch):
+    """A domain that answers when a command has reported that it waits."""
+    reported, print_line = threading.Event(), connection._print
+
+    def report(command, line):
+        print_line(command, line)
         reported.set()
-        output, more = waiting.communicate(timeout=30)
-    assert line == _WAITS
-    assert (json.loads(output), more, waiting.returncode) == ({"jobs": []}, "", 0)
+
+    monkeypatch.setattr("cosched.cluster.client.SLOW_S", 0.01)
+    monkeypatch.setattr(connection, "_print", report)
+    desk.before_answer = lambda request: reported.wait(30)
+    return desk
 
 
-def test_command_names_a_controller_that_was_killed(desk):
+def test_command_reports_that_it_waits_for_the_controller(late_desk):
+    done = run("queue", "--json")
+    assert (json.loads(done.stdout), done.stderr) == ({"jobs": []}, _WAITS)
+
+
+def test_command_names_a_controller_that_was_killed(late_desk):
     run_dir = Path(os.environ["COSCHED_RUN_DIR"])
     DomainPaths(run_dir).controller_lock.write_text("1\n")
-    reported = threading.Event()
-    desk.before_answer = lambda request: reported.wait(30)
-    with cosched_run("queue", "--json") as waiting:
-        line = waiting.stderr.readline()
-        reported.set()
-        waiting.communicate(timeout=30)
-    assert line == f"cosched: {connection.CONTROLLER_GONE.format(run_dir)}\n"
+    line = f"cosched: {connection.CONTROLLER_GONE.format(run_dir)}\n"
+    assert run("queue", "--json").stderr == line
 
 
-def test_the_end_of_a_domain_reports_that_it_waits_for_the_controller(desk):
-    reported = threading.Event()
-    desk.before_answer = lambda request: reported.wait(30)
-    with cosched_run("cluster", "down") as waiting:
-        line = waiting.stderr.readline()
-        desk.refusals[None] = "jobs run: 1"
-        reported.set()
-        more = waiting.communicate(timeout=30)[1]
-    assert (line, more, waiting.returncode) == (_WAITS, "cosched: jobs run: 1\n", 1)
+def test_the_end_of_a_domain_reports_that_it_waits_for_the_controller(late_desk, capsys):
+    late_desk.refusals[None] = "jobs run: 1"
+    assert run_cli(cosched, ["cluster", "down"]) == 1
+    assert capsys.readouterr().err == f"{_WAITS}cosched: jobs run: 1\n"
 
 
 @pytest.mark.parametrize("command", ["drain", "remove"])
-def test_a_wait_for_free_nodes_reports_that_jobs_are_there(desk, command):
-    reported = threading.Event()
-    desk.before_answer = lambda request: reported.wait(30)
-    with cosched_run("cluster", command, "n1", "--wait") as waiting:
-        line = waiting.stderr.readline()
-        desk.refusals[None] = "node n1: is gone"
-        reported.set()
-        more = waiting.communicate(timeout=30)[1]
-    assert line == "cosched: waiting until no job is on the nodes\n"
-    assert (more, waiting.returncode) == ("cosched: node n1: is gone\n", 1)
+def test_a_wait_for_free_nodes_reports_that_jobs_are_there(late_desk, capsys, command):
+    late_desk.refusals[None] = "node n1: is gone"
+    assert run_cli(cosched, ["cluster", command, "n1", "--wait"]) == 1
+    assert capsys.readouterr().err == (
+        "cosched: waiting until no job is on the nodes\ncosched: node n1: is gone\n"
+    )
 
 
 def test_request_fails_after_the_time_that_the_program_gives(desk):

@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from cosched.cli.jobs import elsewhere
 from cosched.cli.jobs.history import History
 from cosched.core.errors import CoschedError
 from cosched.core.node.machine import NodeScheduler
@@ -374,6 +375,13 @@ def test_history_cuts_seconds_and_then_a_long_name(run_dir):
     head, *_, row = run_history(run_dir).output.splitlines()
     assert max(len(head), len(row)) <= 80
     assert re.match(r"\d\d-\d\d \d\d:\d\d x*…-4711 ", row)
+
+
+def test_history_of_named_nodes_asks_no_other_node(run_dir, monkeypatch):
+    monkeypatch.setattr(elsewhere, "read_job_nodes", lambda *_: pytest.fail("not asked"))
+    assert run_history(run_dir, "--job", "b", "--node", "n2").exit_code == 0
+    labels = run_history(run_dir, "--job", "b", "--node", "n2", "--labels")
+    assert "no label of an ended job was checked" in str(labels.exception)
 
 
 def test_history_has_the_changes_of_malleable_jobs_from_their_domain(run_dir):

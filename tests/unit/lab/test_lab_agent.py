@@ -63,7 +63,7 @@ def agent(tmp_path, tools):
     return run
 
 
-ENTERED = f"entered --target {os.getpid()} --net --uts --mount\non cpus 0,1\n"
+ENTERED = f"entered --target {os.getpid()} --net --uts --mount\non cpus 0-1\n"
 
 
 @pytest.mark.parametrize(

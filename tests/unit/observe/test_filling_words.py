@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import re
+import time
+
 import pytest
 
+from cosched.core.units import NS_PER_S
 from cosched.observe.filling import of_live
 from cosched.observe.why.job_detail import detail
 from cosched.observe.why.story_text import story_text
 from tests.unit.observe.top_samples import filling, job, status, task
+
+BEFORE_S = 1_700_000_000
 
 
 @pytest.mark.parametrize(
@@ -49,13 +55,30 @@ def test_why_and_detail_fit_80_columns():
     figures = filling(
         9.0, [(name, 2.0) for name in names], [(name, 2.0, 8.0) for name in names]
     )
-    me = job("me", [task(1)], began_after_s=12345.6, filling=figures)
+    tasks = [task(rank, rank) for rank in range(40)]
+    me = job("me", tasks, began_after_s=12345.6, filling=figures, cpus=range(40))
+    other = job("other", [task(1)], cpus=range(40, 80))
     story = {"job": "7.me", "node": "n1", "now": "runs", "live": me, "notes": []}
     why = story_text({**story, "reaches_back_to_s": 0}, 5, in_all=True)
     assert "began 12345.60 s after its command" in why
-    for text in (why, detail([status("n1", [me])], "me", 7)):
+    for text in (why, detail([status("n1", [me, other])], "me", 7)):
         assert max(map(len, text.splitlines())) <= 80
         flat = " ".join(text.split())
         assert f"67% filled by {', '.join(name[2:] for name in names)}" in flat
         assert f"filled 25% of {'a' * 60}'s" in flat
+    assert "; carrier shadow; CPUs 0-39" in flat
+    assert "on the node's other CPUs: other (CPUs 40-79)" in flat
     assert "after its command" not in story_text({**story, "reaches_back_to_s": 0}, 5)
+
+
+def test_why_dates_a_change_that_was_not_today():
+    noted = {"times": 1, "why": "first", "scheduled": True}
+    notes = [
+        {**noted, "wall_ns": at_s * NS_PER_S, "text": text}
+        for at_s, text in ((BEFORE_S, "began"), (int(time.time()), "ended"))
+    ]
+    story = {"job": "7.me", "node": "n1", "now": "ended", "live": None, "notes": notes}
+    _, earlier, today = story_text({**story, "reaches_back_to_s": 0}, 5).splitlines()
+    date = time.strftime("%m-%d %H:%M:%S", time.localtime(BEFORE_S))
+    assert earlier == f"  {date}.000  began"
+    assert re.fullmatch(r"  \d\d:\d\d:\d\d\.000  ended", today)

@@ -92,6 +92,15 @@ def test_report_has_rows_of_timeline(timeline):
     assert together["job"] == [0, 1, 0]
 
 
+def test_each_part_of_a_node_has_a_lane():
+    """A page writes the CPUs of each part beside its lane."""
+    node = line("n1", [("0.a", 0, 10)], [("0.a", 0, 10), ("0.b", 0, 10)])
+    node.parts = [frozenset({0}), frozenset({1})]
+    (row,) = report_data([node], [])["timeline"]["nodes"]
+    assert row["parts"] == ["0", "1"]
+    assert [len(lane["begin"]) for lane in row["lanes"]] == [1, 0]
+
+
 def test_report_has_figures_of_each_job(timeline):
     a, b = timeline["per_job"]
     assert (a["switches"], a["pulled"], a["refused"]) == (4, 0, 1)

@@ -65,6 +65,15 @@ def test_render_shows_jobs_in_columns_with_refusals():
     assert max(map(len, lines)) <= 80
 
 
+def test_long_name_of_a_node_is_no_line_over_80_columns():
+    name = "node-0001.compute.cluster.example.org"
+    node = status(name, [job("a", [task(1)], state="on")])
+    node["priority"] = "SCHED_FIFO 1 with the memory locked in"
+    lines = render([node]).splitlines()
+    assert lines[0].startswith(f"{name}: slice 2s")
+    assert max(map(len, lines)) <= 80
+
+
 def test_render_names_way_of_each_class():
     jobs = [job(name, [task(pid)], state="on") for pid, name in enumerate("abc", start=1)]
     groups = ["/sys/fs/cgroup/s/job_1", "/sys/fs/cgroup/s/job_2"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -237,11 +239,11 @@ def test_rate_has_at_most_four_characters(number, text):
 def test_sort_jobs_puts_largest_first_then_name():
     rows = view(*two_nodes()).jobs
     assert [r.name for r in sort_jobs(rows, 0, backwards=True)] == ["b", "a"]
-    messages = next(i for i, c in enumerate(COLUMNS) if c.title == "sw/s")
-    assert [r.name for r in sort_jobs(reversed(rows), messages, backwards=False)] == [
-        "a",
-        "b",
-    ]
+    at = {column.title: number for number, column in enumerate(COLUMNS)}
+    rows = [replace(rows[0], agreement=None), replace(rows[1], agreement=0.4)]
+    for title, names in (("sw/s", "ab"), ("agree", "ba")):
+        found = sort_jobs(reversed(rows), at[title], backwards=False)
+        assert "".join(row.name for row in found) == names
 
 
 def test_summary_counts_waiting_job_once():
