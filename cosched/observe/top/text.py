@@ -9,6 +9,7 @@ from cosched.core.counting import counted
 from cosched.observe.top.job_columns import (
     COLUMNS,
     percent,
+    rate,
     sort_jobs,
     sparkline,
 )
