@@ -117,8 +117,9 @@ def test_accasim_that_is_not_there_gives_one_line(words, line, tmp_path):
         check=False,
     )
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith(line)
-    assert len(done.stderr.splitlines()) == 1
+    # On a slow machine there is a line of progress.
+    (error,) = [each for each in done.stderr.splitlines() if not each.startswith("runs:")]
+    assert error.startswith(line)
 
 
 def test_one_sample_is_its_own_percentile():
