@@ -20,7 +20,6 @@ is no part of the job: it is left at once.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import re
 import resource
@@ -30,6 +29,7 @@ from collections.abc import Mapping, Sequence
 
 from cosched.core.errors import CoschedError
 from cosched.linux import proc
+from cosched.linux.prctl import adopt_orphans, die_with_parent
 from cosched.linux.processes.signals import send
 
 #: How long ranks may take to end after their launcher.
@@ -53,8 +53,6 @@ _EXIT_INTERRUPTED = 128 + signal.SIGINT
 _FAILED = (1 << 8, 255 << 8)
 #: The title of a process that keeps a connection of ssh.
 _SSH_MASTER = r"ssh: .* \[mux\]"
-_PR_SET_PDEATHSIG = 1
-_PR_SET_CHILD_SUBREAPER = 36
 
 
 def run_launcher(
@@ -77,9 +75,9 @@ def exit_like(status: int) -> int:
         return os.waitstatus_to_exitcode(status)
     number = os.WTERMSIG(status)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    if number not in (signal.SIGKILL, signal.SIGSTOP):
+    if number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         signal.signal(number, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, [number])
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [number])
     os.kill(os.getpid(), number)
     return 128 + number
 
@@ -94,7 +92,6 @@ class _Run:
         self._argv = list(argv)
         self._environ = dict(environ)
         self._death_signal = death_signal
-        self._libc = ctypes.CDLL(None, use_errno=True)
         self._pid = 0
         self._status: int | None = None
         self._children_left = True
@@ -107,7 +104,7 @@ class _Run:
         } | {signal.SIGCHLD}
 
     def run(self) -> int:
-        self._libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        adopt_orphans()
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         old_mask = signal.pthread_sigmask(signal.SIG_BLOCK, self._waited)
         try:
@@ -140,9 +137,7 @@ class _Run:
     ) -> None:
         """In the child. Never returns."""
         try:
-            self._libc.prctl(_PR_SET_PDEATHSIG, int(self._death_signal), 0, 0, 0)
-            if os.getppid() != parent:
-                os.kill(os.getpid(), self._death_signal)
+            die_with_parent(self._death_signal, parent)
             # Python ignores two of them; its handler of SIGINT would run before the exec.
             for number in {signal.SIGPIPE, signal.SIGXFSZ, *self._waited}:
                 signal.signal(number, signal.SIG_DFL)

@@ -82,7 +82,7 @@ def test_exit_status_equals_the_launchers(status):
     assert shell(f"exit {status}").returncode == status
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGSEGV])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGSEGV, 33, 40])
 def test_death_by_signal_is_passed_on(number):
     assert shell(f"kill -{int(number)} $$").returncode == -number
 
