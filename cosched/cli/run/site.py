@@ -33,7 +33,7 @@ def find_site(run_dir: Path, chosen: Hosts) -> Site:
     if not hosts:
         return Site()
     lab = None
-    if (run_dir / "lab").exists():
+    if os.path.exists(run_dir / "lab"):
         from cosched.lab.lab import Lab
 
         lab = Lab.load(run_dir)
