@@ -9,6 +9,7 @@ why.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -64,7 +65,16 @@ def _why_unusable(place: Path) -> str | None:
         return str(error)
     if problem is None and not place.is_dir() and not _can_be_made(place):
         return f"{place}: cannot be made"
+    if problem is None and not can_be_preloaded(place):
+        return (
+            f"{place}: a library below a path with a blank or a colon cannot be preloaded"
+        )
     return problem
+
+
+def can_be_preloaded(path: Path) -> bool:
+    """Returns whether LD_PRELOAD can name a path: blanks and colons separate paths."""
+    return re.search(r"[\s:]", str(path)) is None
 
 
 def check_cache(path: Path, below: Path = Path("/")) -> None:

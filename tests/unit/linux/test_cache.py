@@ -109,6 +109,14 @@ def test_a_place_that_cannot_be_made_is_left_out(xdg, environ, tmp_path, monkeyp
     )
 
 
+@pytest.mark.parametrize("name", ["my cache", "a:b"])
+def test_a_place_that_a_preload_cannot_name_is_left_out(xdg, environ, tmp_path, name):
+    environ["XDG_CACHE_HOME"] = str(xdg / name)
+    place = choose_cache(environ, "shim")
+    assert place.folder == tmp_path / ".cache/cosched/shim"
+    assert "with a blank or a colon cannot be preloaded; builds are kept in" in place.remark
+
+
 @needs_root
 def test_a_home_of_another_user_is_left_out(xdg):
     """``su`` and containers may leave HOME as it was."""
