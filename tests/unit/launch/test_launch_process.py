@@ -176,6 +176,17 @@ def test_stop_and_continue_reach_the_launcher():
         assert running.wait(PATIENCE_S) == 5
 
 
+@pytest.mark.parametrize("name", ["ALRM", "ABRT", "XCPU", "PROF", "PWR", "RTMIN+6"])
+def test_signal_that_a_batch_system_may_send_is_passed_on(name):
+    """Open MPI's launchers pass some of them on to their ranks."""
+    script = f"trap 'echo got; exit 4' {name}; echo ready; while :; do sleep 0.01; done"
+    with start("bash", "-c", script) as running:
+        assert running.stdout.readline() == "ready\n"
+        subprocess.run(["bash", "-c", f"kill -s {name} {running.pid}"], check=True)
+        assert running.communicate(timeout=PATIENCE_S)[0] == "got\n"
+    assert running.returncode == 4
+
+
 def test_signal_of_a_key_reaches_the_launcher_once():
     """Ctrl-C on a terminal of our own: the kernel sends it to both of us."""
     pid, terminal = pty.fork()
