@@ -40,11 +40,11 @@ KILL_S = 5.0
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 #: Signals that are not passed on: those of a fault and of the terminal, those that Python
 #: or processes by default ignore, and those that no process can handle.
-_OWN = {
+_OWN = (
     *(signal.SIGILL, signal.SIGTRAP, signal.SIGBUS, signal.SIGFPE, signal.SIGSEGV),
     *(signal.SIGSYS, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGTTIN, signal.SIGTTOU),
     *(signal.SIGURG, signal.SIGWINCH, signal.SIGCHLD, signal.SIGKILL, signal.SIGSTOP),
-}
+)
 _KEYS = (signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP)
 _SI_KERNEL = 0x80
 #: As a shell reports a command that Ctrl-C has ended.
@@ -99,7 +99,7 @@ class _Run:
         # The launcher also ignores the signals that this process ignores (nohup).
         self._waited = {
             number
-            for number in signal.valid_signals() - _OWN
+            for number in signal.valid_signals().difference(_OWN)
             if signal.getsignal(number) is not signal.SIG_IGN
         } | {signal.SIGCHLD}
 

@@ -1,11 +1,11 @@
 """Starts processes that serve others after the command that starts them has ended.
 
 They do not keep the state of that command, since it is that of any one shell: limits, nice
-value, I/O class, CPUs, umask, ignored signals, the kernel's readiness to kill them without
-memory, and variables that steer loaders and MPI libraries.
+value, I/O class, CPUs, umask, ignored signals, their score for the out-of-memory killer,
+and variables that steer loaders and MPI libraries.
 
-Inside an engine's group of one job, a batch job for example, that which the engine sets
-stays: CPUs, nice value, I/O class, readiness to be killed.
+Inside an engine's group of one job, a batch job for example, the engine sets CPUs, nice
+value, I/O class and score, so they stay.
 
 Limits: an ordinary user cannot raise a hard limit or lower a nice value again, so those of
 the starting command stay. Control groups stay: they belong to the site.
@@ -76,7 +76,7 @@ def forget_starter() -> None:
             _use_all_cpus,
             _be_as_nice_as_others,
             _use_usual_io,
-            _be_killed_as_others,
+            _be_scored_as_others,
         ):
             with contextlib.suppress(OSError):
                 reset()
@@ -96,10 +96,11 @@ def _be_as_nice_as_others() -> None:
 def _use_usual_io() -> None:
     import psutil  # only the process that becomes another program needs it
 
-    psutil.Process().ionice(psutil.IOPRIO_CLASS_NONE)
+    with contextlib.suppress(psutil.Error):
+        psutil.Process().ionice(psutil.IOPRIO_CLASS_NONE)
 
 
-def _be_killed_as_others() -> None:
+def _be_scored_as_others() -> None:
     usual = proc.read_of(1, "oom_score_adj")
     if usual is not None:
         Path("/proc/self/oom_score_adj").write_text(usual)
