@@ -36,8 +36,9 @@ def main(arguments: list[str]) -> None:
     else:
         if not os.path.exists(arguments[0]):
             raise SystemExit(f"python -m mpi_shim: {arguments[0]}: no such file")
-        sys.argv, sys.path[0] = arguments, os.path.dirname(arguments[0])
-        runpy.run_path(arguments[0], run_name="__main__")
+        path = os.path.abspath(arguments[0])  # the program may change the directory
+        sys.argv, sys.path[0] = arguments, os.path.dirname(os.path.realpath(path))
+        runpy.run_path(path, run_name="__main__")
 
 
 main(sys.argv[1:])

@@ -124,7 +124,7 @@ def task_environment(
         if kind or lengths_ns:
             added["COSCHED_EXPECTED"] = f"{kind}:{','.join(map(str, lengths_ns))}"
     if shim is not None:
-        added["LD_PRELOAD"] = merge_preload(environ.get("LD_PRELOAD", ""), shim)
+        added["LD_PRELOAD"] = join_preloads(environ.get("LD_PRELOAD", ""), [str(shim)])
     if verbose:
         added["COSCHED_VERBOSE"] = "1"
     return added
@@ -185,14 +185,3 @@ def carrier_for(asked: str, *, interposer: bool, wrapped: bool) -> str:
     if asked != "auto":
         return asked
     return "shadow" if interposer or not wrapped else "none"
-
-
-def merge_preload(existing: str, shim: Path) -> str:
-    """Returns ``existing`` with ``shim`` at its end, once."""
-    text = str(shim)
-    if re.search(r"[\s:]", text):
-        raise CoschedError(
-            f"{text}: a library whose path has a blank or a colon cannot be preloaded; "
-            "set XDG_CACHE_HOME to another directory"
-        )
-    return join_preloads(existing, [text])

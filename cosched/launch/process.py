@@ -5,8 +5,8 @@ arrive in the same queue.
 
 Terminal. The launcher stays in our process group, so job control, pipelines and password
 prompts work as usual. A signal from a key (the kernel is the sender) has already reached
-the launcher and is not passed on. A signal from a process is passed on, so a ``kill`` of
-the whole group reaches the launcher twice.
+the launcher and is not passed on. Any other signal that would end this process is passed
+on, so a ``kill`` of the whole group reaches the launcher twice.
 
 End. This process is the subreaper of every descendant. After the launcher's end, remaining
 processes have a moment to end; then they get SIGTERM and later SIGKILL. If a signal killed
@@ -38,12 +38,12 @@ TERM_S = 2.0
 KILL_S = 5.0
 
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
-_FORWARDED = (
-    *_ENDING,
-    signal.SIGUSR1,
-    signal.SIGUSR2,
-    signal.SIGTSTP,
-    signal.SIGCONT,
+#: Signals that are not passed on: those of a fault and of the terminal, those that Python
+#: or processes by default ignore, and those that no process can handle.
+_OWN = (
+    *(signal.SIGILL, signal.SIGTRAP, signal.SIGBUS, signal.SIGFPE, signal.SIGSEGV),
+    *(signal.SIGSYS, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGTTIN, signal.SIGTTOU),
+    *(signal.SIGURG, signal.SIGWINCH, signal.SIGCHLD, signal.SIGKILL, signal.SIGSTOP),
 )
 _KEYS = (signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP)
 _SI_KERNEL = 0x80
@@ -75,9 +75,9 @@ def exit_like(status: int) -> int:
         return os.waitstatus_to_exitcode(status)
     number = os.WTERMSIG(status)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    if number not in (signal.SIGKILL, signal.SIGSTOP):
+    if number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         signal.signal(number, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, [number])
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [number])
     os.kill(os.getpid(), number)
     return 128 + number
 
@@ -99,7 +99,7 @@ class _Run:
         # The launcher also ignores the signals that this process ignores (nohup).
         self._waited = {
             number
-            for number in _FORWARDED
+            for number in signal.valid_signals().difference(_OWN)
             if signal.getsignal(number) is not signal.SIG_IGN
         } | {signal.SIGCHLD}
 

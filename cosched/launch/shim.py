@@ -33,7 +33,7 @@ from cosched.launch.compile import (
 )
 from cosched.launch.elf import build_id
 from cosched.launch.remembered import remembered
-from cosched.linux.files.cache import choose_cache, problem_with
+from cosched.linux.files.cache import can_be_preloaded, choose_cache, problem_with
 
 Progress = Callable[[int, int], None]
 
@@ -340,7 +340,7 @@ def _site_build(
             lambda: _release_name(libraries, flags),
         )
         candidates.append(_of_release(of_release))
-    for built in candidates:
+    for built in filter(can_be_preloaded, candidates):
         if built.is_file() and problem_with(built, _trusted(built)) is None:
             return built
     return None

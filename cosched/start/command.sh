@@ -34,5 +34,23 @@ if [ ! -x "$python" ]; then
     echo "${0##*/}: no Python at $python; $remedy" >&2
     exit 127
 fi
+# sh leaves out variables whose names it does not allow, such as functions of bash, and this text
+# changes some. isolated.py sets them again: each is a line, and \001 ends the lines of a value.
+others=
+IFS='
+'
+set -f
+for one in $(tr '\000\n' '\n\001' < "/proc/$$/environ" 2> /dev/null); do
+    case ${one%%=*} in
+    *[!A-Za-z0-9_]* | [0-9]* | IFS | OPTIND | PWD | SHLVL | self | bin | python | long | home | \
+        remedy | others | one)
+        others=$others$one$IFS
+        ;;
+    esac
+done
+set +f
+unset IFS
+# A variable cannot be longer than 128 KiB.
+[ -z "$others" ] || [ ${#others} -gt 130000 ] || export COSCHED_OTHER_VARIABLES="$others"
 exec "$python" -I -X utf8 "$self" "$@"
 '''

@@ -44,6 +44,14 @@ def complete_path() -> None:
             site.addsitedir(folder)
 
 
+def set_again() -> None:
+    """Sets the variables of the user that ``command.sh`` could not leave as they are."""
+    for line in os.environ.pop("COSCHED_OTHER_VARIABLES", "").split("\n"):
+        name, equals, value = line.partition("=")
+        if name and equals:
+            os.environ[name] = value.replace("\1", "\n")
+
+
 def run(module: str) -> None:
     """Runs the function main of a module, and ends with its status.
 
@@ -51,6 +59,7 @@ def run(module: str) -> None:
     quick command's time. Imports make none, and modules stay. At the end the kernel takes
     all memory back.
     """
+    set_again()
     complete_path()
     gc.disable()
     main = importlib.import_module(module).main

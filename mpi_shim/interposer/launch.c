@@ -101,3 +101,10 @@ __attribute__((constructor)) static void begin(void) {
     announce();
     errno = error;
 }
+
+/* A program with gcc's address sanitizer ends at its start if another library comes before the
+ * sanitizer's own. That library asks this function for options. A function of that name in the
+ * program replaces it. */
+__attribute__((visibility("default"))) const char *__asan_default_options(void) {
+    return "verify_asan_link_order=0";
+}

@@ -94,6 +94,15 @@ def test_helper_of_another_c_library_starts(preloaded, tmp_path):
     assert (run.stdout, run.stderr, run.returncode) == ("here\n", "", 0)
 
 
+def test_program_with_the_address_sanitizer_starts(preloaded, tmp_path):
+    """The sanitizer refuses to start behind another library unless it is told to."""
+    program = tmp_path / "checked"
+    words = ["gcc", "-x", "c", "-", "-fsanitize=address", "-o", program]
+    subprocess.run(words, input=HELPER.encode(), check=True)
+    run = run_job([program], {**preloaded, "ASAN_OPTIONS": "detect_leaks=0"})
+    assert (run.stdout, run.stderr, run.returncode) == ("here\n", "", 0)
+
+
 def test_shim_needs_no_symbol_of_one_c_library_alone(mpi, shim_for):
     """A program of musl refuses a preload with a symbol that musl lacks. It has ``own``."""
     words = ["nm", "-D", "--undefined-only", shim_for(mpi.mpicc)]

@@ -128,6 +128,7 @@ ALLOWED = {
         START_UP,
     ),
     "cosched/launch/shim.py": ({"concurrent.futures"}, START_UP),
+    "cosched/linux/processes/background.py": ({"psutil"}, START_UP),
     "cosched/linux/here.py": ({"ipaddress", "psutil", "threading"}, START_UP),
     "cosched/linux/processes/tools.py": ({"subprocess"}, START_UP),
     "cosched/rundir/paths.py": ({"cosched.core.decoding", "hashlib"}, START_UP),

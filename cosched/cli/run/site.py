@@ -33,7 +33,7 @@ def find_site(run_dir: Path, chosen: Hosts) -> Site:
     if not hosts:
         return Site()
     lab = None
-    if (run_dir / "lab").exists():
+    if os.path.exists(run_dir / "lab"):
         from cosched.lab.lab import Lab
 
         lab = Lab.load(run_dir)
@@ -49,8 +49,9 @@ def find_site(run_dir: Path, chosen: Hosts) -> Site:
                 network=lab.network,
                 slots=chosen.slots,
             )
+    here = this_machine()
     for host in hosts:
-        if getaddrinfo(host):
+        if here.is_named_by(host) or getaddrinfo(host):
             continue
         if re.fullmatch(_LAB_HOST, host):
             raise CoschedError(

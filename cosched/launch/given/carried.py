@@ -19,15 +19,14 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from cosched.launch.family import LauncherKind
 from cosched.launch.given.line import Context, Line, Option, with_files_inside
+from cosched.launch.given.parameters import ENV_LIST, lists_in_files, tuned_preload
 from cosched.launch.given.preloads import (
     PRELOAD,
     join_preloads,
     merge_in_program,
     shims_in,
-    tuned_preload,
 )
 
-ENV_LIST = "mca_base_env_list"
 ENV_LIST_VARIABLE = f"OMPI_MCA_{ENV_LIST}"
 EXPORT_VARIABLE = "SLURM_EXPORT_ENV"
 _SEPARATOR = ";"
@@ -187,18 +186,13 @@ def _listed_preload(line: Line, given: Sequence[tuple[Option | None, str]]) -> s
             name, equals, value = item.partition("=")
             if name.strip() == PRELOAD:
                 return value if equals else line.environ.get(PRELOAD, "")
-    names = [
-        name
-        for option in line.named(line.grammar.tunes)
-        for value in option.values
-        for name in value.split(",")
-    ]
-    return tuned_preload(names)
+    return tuned_preload(line)
 
 
 def _env_lists(line: Line) -> Iterator[tuple[Option | None, str]]:
-    """Yields each list of variables of Open MPI with its option, or None for the
-    environment's."""
+    """Yields each list of variables of Open MPI with its option, or None for those of files
+    and of the environment."""
+    yield from ((None, text) for text in lists_in_files(line))
     text = line.environ.get(ENV_LIST_VARIABLE)
     if text:
         yield None, text

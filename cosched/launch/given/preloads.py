@@ -72,16 +72,3 @@ def _is_of_env(front: Sequence[str], index: int) -> bool:
     """Whether ``env`` is the last program before a word."""
     programs = [word for word in front[:index] if not word.startswith("-")]
     return any(Path(word).name == "env" for word in programs)
-
-
-def tuned_preload(files: Iterable[str]) -> str | None:
-    """Returns the LD_PRELOAD that files of ``--tune`` set; None if none does."""
-    for name in files:
-        try:
-            text = Path(name).read_text(encoding="utf-8", errors="surrogateescape")
-        except OSError:
-            continue  # the launcher reports it
-        found = re.search(rf"\b{_ASSIGNS}[\"']?([^\s;\"']+)", text)
-        if found:
-            return found[1]
-    return None

@@ -2,12 +2,14 @@
 
 The user's programs load this code. So it counts only if this user and root alone can change
 it and each folder above it, and if programs may execute there. Where the usual place is not
-so, a place of the user below /tmp takes the builds, and the caller reports why.
+so, or cannot be made, a place of the user below /tmp takes the builds. The caller reports
+why.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -35,24 +37,44 @@ def cache_folder(environ: Mapping[str, str], kind: str) -> Path:
 
 
 def choose_cache(environ: Mapping[str, str], kind: str) -> CacheLocation:
-    """Returns the first place that is safe: the usual one, that of the home directory, and
-    one of the user in a folder of all users. Raises CoschedError if none is."""
-    usual = cache_folder(environ, kind)
-    first = problem_with(usual)
-    if first is None:
-        return CacheLocation(usual)
-    for place in _others(environ, kind):
-        if problem_with(place) is None:
-            return CacheLocation(place, f"{first}; builds are kept in {place}")
+    """Returns the first place that is safe and takes builds: the usual one, that of the
+    home directory, and one of the user in a folder of all users. Raises CoschedError if
+    none does."""
+    first = ""
+    for place in _places(environ, kind):
+        problem = _why_unusable(place)
+        if problem is None:
+            return CacheLocation(place, first and f"{first}; builds are kept in {place}")
+        first = first or problem
     raise CoschedError(f"{first}; {REMEDY}")
 
 
-def _others(environ: Mapping[str, str], kind: str) -> Iterator[Path]:
+def _places(environ: Mapping[str, str], kind: str) -> Iterator[Path]:
+    yield cache_folder(environ, kind)
     home = {"HOME": environ["HOME"]} if "HOME" in environ else {}
     yield cache_folder(home, kind)
     for folder in SHARED:
         if folder.is_dir():
             yield folder / f"cosched-cache-{os.geteuid()}" / kind
+
+
+def _why_unusable(place: Path) -> str | None:
+    try:
+        problem = problem_with(place)
+    except CoschedError as error:  # a folder that this user may not enter
+        return str(error)
+    if problem is None and not place.is_dir() and not _can_be_made(place):
+        return f"{place}: cannot be made"
+    if problem is None and not can_be_preloaded(place):
+        return (
+            f"{place}: a library below a path with a blank or a colon cannot be preloaded"
+        )
+    return problem
+
+
+def can_be_preloaded(path: Path) -> bool:
+    """Returns whether LD_PRELOAD can name a path: blanks and colons separate paths."""
+    return re.search(r"[\s:]", str(path)) is None
 
 
 def check_cache(path: Path, below: Path = Path("/")) -> None:
@@ -78,5 +100,12 @@ def problem_with(path: Path, below: Path = Path("/")) -> str | None:
 
 
 def _is_noexec(path: Path) -> bool:
-    there = next(each for each in (path, *path.parents) if each.exists())
-    return bool(os.statvfs(there).f_flag & os.ST_NOEXEC)
+    return bool(os.statvfs(_existing(path)).f_flag & os.ST_NOEXEC)
+
+
+def _can_be_made(path: Path) -> bool:
+    return os.access(_existing(path), os.W_OK | os.X_OK, effective_ids=True)
+
+
+def _existing(path: Path) -> Path:
+    return next(each for each in (path, *path.parents) if each.exists())

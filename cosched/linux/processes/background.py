@@ -1,10 +1,11 @@
 """Starts processes that serve others after the command that starts them has ended.
 
 They do not keep the state of that command, since it is that of any one shell: limits, nice
-value, CPUs, umask, ignored signals, and variables that steer loaders and MPI libraries.
+value, I/O class, CPUs, umask, ignored signals, their score for the out-of-memory killer,
+and variables that steer loaders and MPI libraries.
 
-Inside an engine's group of one job, a batch job for example, CPUs and nice value are the
-engine's, and stay.
+Inside an engine's group of one job, a batch job for example, the engine sets CPUs, nice
+value, I/O class and score, so they stay.
 
 Limits: an ordinary user cannot raise a hard limit or lower a nice value again, so those of
 the starting command stay. Control groups stay: they belong to the site.
@@ -17,8 +18,10 @@ import os
 import signal
 import subprocess
 from collections.abc import Sequence
+from pathlib import Path
 from typing import IO
 
+from cosched.linux import proc
 from cosched.linux.cgroups.cgroupfs import hierarchies
 from cosched.linux.cgroups.inplace.job_groups import job_group
 from cosched.linux.processes.limits import take_limits_of_the_machine
@@ -64,12 +67,17 @@ def start_background(
 
 def forget_starter() -> None:
     """Gives this process the state that the machine gives, as far as it may."""
-    for number in set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP}:
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     take_limits_of_the_machine()
     if not is_in_a_job():
-        for reset in (_use_all_cpus, _be_as_nice_as_others):
+        for reset in (
+            _use_all_cpus,
+            _be_as_nice_as_others,
+            _use_usual_io,
+            _be_scored_as_others,
+        ):
             with contextlib.suppress(OSError):
                 reset()
     for name in [name for name in os.environ if _is_dropped(name)]:
@@ -83,6 +91,19 @@ def _use_all_cpus() -> None:
 def _be_as_nice_as_others() -> None:
     os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
     os.setpriority(os.PRIO_PROCESS, 0, 0)
+
+
+def _use_usual_io() -> None:
+    import psutil  # only the process that becomes another program needs it
+
+    with contextlib.suppress(psutil.Error):
+        psutil.Process().ionice(psutil.IOPRIO_CLASS_NONE)
+
+
+def _be_scored_as_others() -> None:
+    usual = proc.read_of(1, "oom_score_adj")
+    if usual is not None:
+        Path("/proc/self/oom_score_adj").write_text(usual)
 
 
 def _is_dropped(name: str) -> bool:

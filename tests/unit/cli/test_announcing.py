@@ -76,6 +76,10 @@ def test_other_starts_are_not(heard, tmp_path, argv, fields):
     assert heard() is None
 
 
+def test_a_run_directory_that_cannot_be_looked_at_is_left_to_the_start(tmp_path):
+    assert announce(given(tmp_path / ("x" * 300), "./app")) is None
+
+
 @pytest.mark.parametrize("name", ["PMI_RANK", "SLURM_JOB_ID"])
 def test_starts_inside_other_jobs_are_not(heard, tmp_path, name, monkeypatch):
     monkeypatch.setenv(name, "1")

@@ -1,5 +1,7 @@
 """Hosts that nothing knows are one line, and the launcher is not started."""
 
+import os
+
 import pytest
 
 from cosched.cli.run import site
@@ -29,6 +31,12 @@ def test_unknown_host_is_one_line(tmp_path, shell):
     with pytest.raises(CoschedError) as caught:
         find_site(tmp_path, Hosts(("localhost", "nosuchhost")))
     assert str(caught.value) == "host 'nosuchhost': no such host"
+
+
+def test_name_of_this_machine_needs_no_resolver(tmp_path, shell):
+    """Launchers start ranks here without one, too."""
+    name = os.uname().nodename
+    assert find_site(tmp_path, Hosts((name,))).names == (name,)
 
 
 @pytest.mark.parametrize("host", ["n..1", "n" * 64])

@@ -112,6 +112,31 @@ def test_list_in_the_environment_of_open_mpi_4_gets_the_variables():
     assert command.environ[ENV_LIST] == f"A=1;COSCHED_JOB=j;{BOTH}"
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        (".openmpi/mca-params.conf", "# mine\n mca_base_env_list = A=1;LD_PRELOAD=t.so \n"),
+        ("tune", '-mca mca_base_env_list "A=1;LD_PRELOAD=t.so" -mca btl self\n'),
+    ],
+)
+def test_list_in_a_file_of_open_mpi_4_gets_the_variables(tmp_path, name, text):
+    """Open MPI 4 refuses ``-x`` beside such a list."""
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text(text)
+    words = f" --tune {tmp_path}/tune" if name == "tune" else ""
+    command = carried(ORTE, f"mpirun{words} app", {"HOME": str(tmp_path)})
+    assert " ".join(command.argv) == f"mpirun{words} app"
+    assert command.environ[ENV_LIST] == f"A=1;COSCHED_JOB=j;{BOTH}"
+
+
+def test_named_files_of_parameters_replace_the_usual_ones(tmp_path):
+    for name in ("first", "second"):
+        (tmp_path / name).write_text(f"mca_base_env_list = FROM={name}\n")
+    files = f"{tmp_path}/first:{tmp_path}/second"
+    command = carried(ORTE, "mpirun app", {"OMPI_MCA_mca_base_param_files": files})
+    assert command.environ[ENV_LIST].startswith("FROM=first;")
+
+
 @pytest.mark.parametrize("engine", [ORTE, PRRTE])
 def test_library_of_a_tuning_file_stays(tmp_path, engine):
     file = tmp_path / "tune"

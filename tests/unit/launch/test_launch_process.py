@@ -82,7 +82,7 @@ def test_exit_status_equals_the_launchers(status):
     assert shell(f"exit {status}").returncode == status
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGSEGV])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGSEGV, 33, 40])
 def test_death_by_signal_is_passed_on(number):
     assert shell(f"kill -{int(number)} $$").returncode == -number
 
@@ -174,6 +174,17 @@ def test_stop_and_continue_reach_the_launcher():
         assert running.stdout.readline() == "got SIGUSR1\n"
         running.send_signal(signal.SIGTERM)
         assert running.wait(PATIENCE_S) == 5
+
+
+@pytest.mark.parametrize("name", ["ALRM", "ABRT", "XCPU", "PROF", "PWR", "RTMIN+6"])
+def test_signal_that_a_batch_system_may_send_is_passed_on(name):
+    """Open MPI's launchers pass some of them on to their ranks."""
+    script = f"trap 'echo got; exit 4' {name}; echo ready; while :; do sleep 0.01; done"
+    with start("bash", "-c", script) as running:
+        assert running.stdout.readline() == "ready\n"
+        subprocess.run(["bash", "-c", f"kill -s {name} {running.pid}"], check=True)
+        assert running.communicate(timeout=PATIENCE_S)[0] == "got\n"
+    assert running.returncode == 4
 
 
 def test_signal_of_a_key_reaches_the_launcher_once():

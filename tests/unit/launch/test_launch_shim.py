@@ -151,6 +151,14 @@ def test_installations_build_is_used_unless_others_can_write_it(site, monkeypatc
     assert make_shim(plan_build(site.mpicc, environ)) == own
 
 
+def test_installations_build_is_not_used_if_a_preload_cannot_name_it(site, monkeypatch):
+    monkeypatch.setattr(under_test.sys, "prefix", str(site.root / "my opt"))
+    environ = {**os.environ, "XDG_CACHE_HOME": str(site.root / "user")}
+    own = make_shim(plan_build(site.mpicc, environ))
+    make_shim(for_all_users(plan_build(site.mpicc, environ)))
+    assert make_shim(plan_build(site.mpicc, environ)) == own
+
+
 def test_release_build_serves_each_build_of_the_same_interface(site, monkeypatch):
     monkeypatch.setattr(under_test.sys, "prefix", str(site.root / "opt"))
     environ = {**os.environ, "XDG_CACHE_HOME": str(site.root / "user")}

@@ -8,6 +8,7 @@ import os
 import resource
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -24,11 +25,14 @@ from cosched.linux.processes.limits import (
 
 #: Prints the state of a process.
 STATE = """
-import json, os, resource, signal
+import json, os, psutil, resource, signal
 print(json.dumps({
     "cpus": len(os.sched_getaffinity(0)), "umask": os.umask(0), "cwd": os.getcwd(),
     "files": resource.getrlimit(resource.RLIMIT_NOFILE)[0],
     "hangup": signal.getsignal(signal.SIGHUP).name,
+    "realtime": signal.getsignal(signal.SIGRTMIN + 6).name,
+    "io": psutil.Process().ionice().ioclass.name,
+    "score": int(open("/proc/self/oom_score_adj").read()),
     "blocked": sorted(signal.pthread_sigmask(signal.SIG_BLOCK, ())),
     "nice": os.getpriority(os.PRIO_PROCESS, 0), "leads": os.getsid(0) == os.getpid(),
     "variables": sorted(set(os.environ) & {"LD_AUDIT", "OMPI_MCA_x", "HOME"}),
@@ -36,7 +40,7 @@ print(json.dumps({
 """
 #: Gets into a state of its own, and starts a background process.
 STARTER = """
-import os, resource, signal, subprocess, sys
+import os, psutil, resource, signal, subprocess, sys
 from cosched.linux.processes.background import start_background
 hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 resource.setrlimit(resource.RLIMIT_NOFILE, (50, hard))
@@ -45,6 +49,9 @@ os.umask(0o077)
 if os.geteuid() == 0:
     os.setpriority(os.PRIO_PROCESS, 0, 5)
 signal.signal(signal.SIGHUP, signal.SIG_IGN)
+signal.signal(signal.SIGRTMIN + 6, signal.SIG_IGN)
+psutil.Process().ionice(psutil.IOPRIO_CLASS_IDLE)
+open("/proc/self/oom_score_adj", "w").write("500")
 signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
 os.environ.update(LD_AUDIT="", OMPI_MCA_x="1", HOME="/tmp")
 words = [sys.executable, "-c", sys.argv[1]]
@@ -64,6 +71,9 @@ def test_a_background_process_keeps_nothing_of_its_starter() -> None:
         "cwd": "/",
         "files": files,
         "hangup": "SIG_DFL",
+        "realtime": "SIG_DFL",
+        "io": "IOPRIO_CLASS_NONE",
+        "score": int(Path("/proc/1/oom_score_adj").read_text()),
         "blocked": [],
         "nice": 0,
         "leads": True,

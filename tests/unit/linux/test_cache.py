@@ -97,6 +97,49 @@ def test_places_of_the_user_below_tmp_follow(xdg, environ, tmp_path, monkeypatch
         choose_cache(environ, "shim")
 
 
+def test_a_place_that_cannot_be_made_is_left_out(xdg, environ, tmp_path, monkeypatch):
+    """Homes such as /nonexistent, and homes that are mounted read-only, take no builds."""
+    monkeypatch.setattr(cache, "SHARED", (xdg,))
+    environ["XDG_CACHE_HOME"] = environ["HOME"] = str(tmp_path / "file")
+    (tmp_path / "file").touch()
+    place = choose_cache(environ, "shim")
+    assert place.folder == xdg / f"cosched-cache-{os.geteuid()}/shim"
+    assert place.remark == (
+        f"{tmp_path}/file/cosched/shim: cannot be made; builds are kept in {place.folder}"
+    )
+
+
+@pytest.mark.parametrize("name", ["my cache", "a:b"])
+def test_a_place_that_a_preload_cannot_name_is_left_out(xdg, environ, tmp_path, name):
+    environ["XDG_CACHE_HOME"] = str(xdg / name)
+    place = choose_cache(environ, "shim")
+    assert place.folder == tmp_path / ".cache/cosched/shim"
+    assert "with a blank or a colon cannot be preloaded; builds are kept in" in place.remark
+
+
+@needs_root
+def test_a_home_of_another_user_is_left_out(xdg):
+    """``su`` and containers may leave HOME as it was."""
+    home = xdg / "home"
+    home.mkdir(mode=0o700)
+    script = f"""
+import os
+from pathlib import Path
+from cosched.linux.files import cache
+cache.SHARED = (Path("{xdg}"),)
+os.setgroups(())
+os.setresuid({OTHER}, {OTHER}, {OTHER})
+print(*cache.choose_cache({{"HOME": "{home}"}}, "shim"), sep="\\n")
+"""
+    words = [sys.executable, "-c", script]
+    done = subprocess.run(words, check=True, capture_output=True, text=True, cwd=ROOT)
+    folder = f"{xdg}/cosched-cache-{OTHER}/shim"
+    assert done.stdout.splitlines() == [
+        folder,
+        f"{home}/.cache: Permission denied; builds are kept in {folder}",
+    ]
+
+
 def test_folders_up_to_a_trusted_one_do_not_count(xdg):
     trusted = xdg / "opt"
     (trusted / "lib").mkdir(parents=True)

@@ -44,6 +44,7 @@ NOT_WHOLE = {
     ("cosched/linux/cgroups/cgroupfs.py", "write"): "cgroups",
     ("cosched/linux/cgroups/knobs.py", "open"): "cgroups",
     ("cosched/linux/cgroups/killgroup.py", "_open"): "cgroups",
+    ("cosched/linux/processes/background.py", "_be_scored_as_others"): "the kernel's",
     ("cosched/linux/priority.py", "_lower_autogroup_nice"): "/proc",
     ("cosched/node/bell.py", "open_bell"): "pipe",
     ("cosched/launch/selfcheck.py", "run_selftest"): "pipe",

@@ -3,6 +3,7 @@ variables as they are."""
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -83,6 +84,36 @@ def test_a_job_gets_the_variables_as_they_are(folder, name):
     words = [BIN / "cosched-run", "--run-dir", folder / "r", "-n", "1", "printenv", name]
     done = run(words, folder, given)
     assert done.stdout == f"{given[name]}\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("BASH_FUNC_module%%", "() {  echo loaded\n echo twice\n}"),
+        ("a.b", " * two  words "),
+        ("1st", ""),
+        ("self", "mine"),
+        ("python", "python2"),
+        ("IFS", ":"),
+        ("PWD", "/nonexistent"),
+    ],
+)
+def test_a_command_leaves_variables_as_they_are(tmp_path, name, value):
+    """The commands begin in sh, which leaves out some variables, and changes others."""
+    start = ROOT / "cosched" / "start"
+    command = tmp_path / "cosched-shows"
+    texts = (start / "command.sh").read_text(), (start / "isolated.py").read_text()
+    command.write_text("".join(texts) + "\nrun('shows')\n")
+    command.chmod(0o755)
+    (tmp_path / "python3").symlink_to(sys.executable)
+    (tmp_path / "shows.py").write_text(
+        "import json, os\ndef main(): print(json.dumps(dict(os.environ)))\n"
+    )
+    given = {"PATH": os.environ["PATH"], "PYTHONPATH": str(tmp_path), name: value}
+    done = subprocess.run([command], env=given, capture_output=True, check=True)
+    shown = json.loads(done.stdout)
+    assert shown[name] == value
+    assert set(shown) - {"LC_CTYPE", "SHLVL", "_", "PWD", "OLDPWD"} == set(given) - {"PWD"}
 
 
 def test_packages_that_only_the_user_has_come_last(tmp_path):
