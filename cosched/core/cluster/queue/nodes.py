@@ -184,6 +184,8 @@ class FreeNodes(Pool):
 
     __slots__ = ("_pairs", "total")
 
+    total: int
+
     def __init__(self, nodes: Intervals) -> None:
         self._pairs = list(nodes)
         self.total = count(nodes)
