@@ -24,7 +24,7 @@ from cosched.core.cluster.coupling.ready import ReadyJobs
 from cosched.core.cluster.coupling.state import GroupJob, Stage, State
 from cosched.core.units import NS_PER_MS
 
-Part = TypeVar("Part", bound=Struct)  #: of a job's state
+Part = TypeVar("Part", bound=Struct)  #: a part of a job's state
 
 
 def next_incarnation(last: int, wall_ns: int) -> int:
