@@ -16,7 +16,10 @@ job that has nodes counts in backfill's plans as if it ran from then on.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -80,6 +83,7 @@ from cosched.core.cluster.queue.queue_events import (
 from cosched.core.cluster.queue.rules import PassRules
 from cosched.core.cluster.queue.states import State
 from cosched.core.errors import CoschedError
+from cosched.core.times import earliest
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,36 +153,17 @@ class CoupledQueue:
         """Handles an event; returns the commands. Raises CoschedError for a job that does
         not exist, or that cannot be in its group; nothing has changed then."""
         self._now_ns = max(self._now_ns, event.now_ns)
-        match event:
-            case Ticked():
-                self._tick()
-            case (
-                JobAnnounced()
-                | JobPrepared()
-                | JobRefused()
-                | Received()
-                | PeerLost()
-                | RecoveryEnded()
-            ):
-                self._couple(event)
-            case JobSubmitted():
-                self._submit(event)
-            case JobRecovered():
-                self._recover(event)
-            case JobCancelled():
-                self._cancel(event)
-            case JobFailedToStart():
-                self._fail(event)
-            case JobEnded():
-                self._end(event)
-            case _:
-                self._feed(event)
-                self._couple(CapacityChanged(self._now_ns, self._queue.place.in_service))
-                self._couple(QueueMoved(self._now_ns))
+        _HANDLERS.get(type(event), CoupledQueue._pass_on)(self, event)
         self._wake_up()
         commands = tuple(self._out)
         self._out.clear()
         return commands
+
+    def _pass_on(self, event: queue_events.Event) -> None:
+        """Handles an event of the queue that may change the nodes or the order."""
+        self._feed(event)
+        self._couple(CapacityChanged(self._now_ns, self._queue.place.in_service))
+        self._couple(QueueMoved(self._now_ns))
 
     # --- jobs -----------------------------------------------------------------------------
 
@@ -276,7 +261,7 @@ class CoupledQueue:
 
     # --- the queue ------------------------------------------------------------------------
 
-    def _tick(self) -> None:
+    def _tick(self, _event: Ticked) -> None:
         if self._wake_ns is not None and self._wake_ns <= self._now_ns:
             self._wake_ns = None  # this wake-up has come; the next one may be due at once
         wake_ns = self._coupling_wake_ns
@@ -324,7 +309,7 @@ class CoupledQueue:
         ready = False
         waits = queue.jobs.state(number) is State.WAITING
         if waits and job.size <= queue.free_for(exclusive=job.exclusive):
-            self._feed(RulesChanged(now_ns, self.coupling.rules_for(number)))
+            self._feed(RulesChanged(now_ns, self.coupling.rules(seeking=number)))
             for reserved in self._feed(Ticked(now_ns)):
                 ready = ready or reserved.number == number
                 self._couple(JobReady(now_ns, reserved.number))
@@ -383,10 +368,25 @@ class CoupledQueue:
             self._out.append(command)
 
     def _wake_up(self) -> None:
-        wanted = [self._queue.wake_ns, self._coupling_wake_ns]
-        if self._pass_wanted:
-            wanted.append(self._now_ns)
-        wake_ns = min((at for at in wanted if at is not None), default=None)
+        at_once_ns = self._now_ns if self._pass_wanted else None
+        wake_ns = earliest((self._queue.wake_ns, self._coupling_wake_ns, at_once_ns))
         if wake_ns != self._wake_ns or self._pass_wanted:
             self._wake_ns = wake_ns
             self._out.append(WakeAt(wake_ns))
+
+
+_HANDLERS: Mapping[type, Callable[[CoupledQueue, Any], None]]
+_HANDLERS = MappingProxyType(
+    {
+        Ticked: CoupledQueue._tick,
+        JobSubmitted: CoupledQueue._submit,
+        JobRecovered: CoupledQueue._recover,
+        JobCancelled: CoupledQueue._cancel,
+        JobFailedToStart: CoupledQueue._fail,
+        JobEnded: CoupledQueue._end,
+        **dict.fromkeys(
+            (JobAnnounced, JobPrepared, JobRefused, Received, PeerLost, RecoveryEnded),
+            CoupledQueue._couple,
+        ),
+    }
+)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from cosched.core.cluster.coupling.groups import DomainName, Timing
+from cosched.core.cluster.coupling.jobs import Jobs
 from cosched.core.cluster.coupling.mail.post import Post
 from cosched.core.cluster.coupling.mate_messages import Departed
 from cosched.core.cluster.coupling.state import GroupJob, Stage, State
@@ -38,10 +39,10 @@ def depart_again(post: Post, member: GroupJob) -> None:
         post.ask(name, member, Departed())
 
 
-def mate_departed(member: GroupJob, now_ns: int) -> None:
+def mate_departed(jobs: Jobs, member: GroupJob) -> None:
     """Makes a job that waits for its mates ask again now. A job in a round, or with an open
     question, asks again once it waits."""
     if member.stage in (Stage.QUEUING, Stage.HOLDING):
-        member.dates.retry_ns = now_ns
+        jobs.set_dates(member, retry_ns=jobs.state.now_ns)
     elif member.stage.may_wait:
         member.past.mate_left = True

@@ -114,7 +114,7 @@ class Exchange:
         if isinstance(ask, Announce):
             return Known(member.number)
         if isinstance(ask, Departed):
-            mate_departed(member, self._state.now_ns)
+            mate_departed(self._jobs, member)
             return Done()
         if member.group.timing is Timing.AFTER:
             return Refused("the jobs of the group do not start in rounds")

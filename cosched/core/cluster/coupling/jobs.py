@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
 from cosched.core.cluster.coupling.engine_messages import (
     Command,
     GoJob,
@@ -26,9 +28,12 @@ from cosched.core.cluster.coupling.state import Dates, GroupJob, Stage, State, T
 from cosched.core.cluster.queue.job import JobId
 from cosched.core.errors import CoschedError
 
+_NO_DATES = Dates()
+
 
 class Jobs:
     """This domain's jobs of groups. waiting: jobs that queue or have nodes, by submission.
+    placed: those of them that have nodes. dated: all jobs that have dates.
 
     commands: for the driver, not handed out yet. todo: what must still be done about the
     present event; always empty between events.
@@ -41,6 +46,15 @@ class Jobs:
         self.todo: deque[Callable[[], None]] = deque()
         members = state.members.items()
         self.waiting = {number: member for number, member in members if member.waits}
+        self.placed = {
+            number: member
+            for number, member in self.waiting.items()
+            if member.stage is not Stage.QUEUING
+        }
+        self.dated = {number: each for number, each in members if each.dates != _NO_DATES}
+        self._promising = {  # also some that have no promise any more
+            number: member for number, member in members if member.turn.promised is not None
+        }
         self._named: dict[GroupName, list[JobId]] = {}
         for number, member in members:
             self._named.setdefault(member.group.name, []).append(number)
@@ -80,32 +94,44 @@ class Jobs:
         """Returns the number of held nodes, which are idle."""
         return sum(
             member.size
-            for member in self.waiting.values()
-            if member.stage not in (Stage.QUEUING, Stage.READY)
+            for member in self.placed.values()
+            if member.stage is not Stage.READY
         )
 
     @property
     def has_nodes(self) -> bool:
         """Returns whether a job of a group has nodes and has not begun."""
-        return any(member.stage is not Stage.QUEUING for member in self.waiting.values())
+        return bool(self.placed)
 
     @property
     def promised(self) -> bool:
         """Returns whether a job has promised its latest start."""
-        return any(member.has_promised for member in self.waiting.values())
+        jobs = (*self.dated.values(), *self.promising)
+        return any(member.has_promised and member.waits for member in jobs)
+
+    @property
+    def promising(self) -> list[GroupJob]:
+        """Returns the jobs that have promised their latest start to a round."""
+        known = list(self._promising.values())
+        for member in known:
+            if member.turn.promised is None:
+                del self._promising[member.number]
+        return list(self._promising.values())
 
     def others_busy(self, member: GroupJob) -> bool:
         """Returns whether jobs of other groups have nodes only for a moment."""
         return any(
             other.stage in (Stage.READY, Stage.PREPARING) or other.turn.round is not None
-            for other in self.waiting.values()
+            for other in self.placed.values()
             if other is not member
         )
 
     def leaves_out(self, member: GroupJob) -> bool:
         """Returns whether the next pass skips a queuing job."""
-        state = self.state
-        return member.aside == state.epoch or member.dates.may_start_ns > state.now_ns
+        if member.aside == self.state.epoch:
+            return True
+        dated = member.number in self.dated
+        return dated and member.dates.may_start_ns > self.state.now_ns
 
     # --- changes --------------------------------------------------------------------------
 
@@ -136,9 +162,8 @@ class Jobs:
         """Moves a job to the stage of readiness: it has nodes. own: because it was its
         turn."""
         member.turn.own = own
-        member.dates.rest_ns = None
-        if own:
-            member.dates.retry_ns = None
+        retry_ns = None if own else member.dates.retry_ns
+        self.set_dates(member, rest_ns=None, retry_ns=retry_ns)
         if own and member.past.ready_ns is None:
             member.past.ready_ns = self.state.now_ns
         self._enter(member, Stage.READY)
@@ -146,7 +171,7 @@ class Jobs:
     def offer(self, member: GroupJob) -> None:
         """Offers a queuing job to the next pass."""
         member.aside = -1
-        member.dates.rest_ns = None
+        self.set_dates(member, rest_ns=None)
         self.want_pass()
 
     def want_pass(self) -> None:
@@ -157,8 +182,24 @@ class Jobs:
         """Orders the engine to look for nodes now."""
         self.state.counts.tries += 1
         member.turn.trying = round_id
-        member.dates.rest_ns = None
+        self.set_dates(member, rest_ns=None)
         self.commands.append(TryJob(member.number))
+
+    def promise(self, member: GroupJob, round_id: RoundId, until_ns: int | None) -> None:
+        """Notes a job's promise to a round, and how long it waits for the decision."""
+        member.turn.promised, member.turn.pin_ns = round_id, until_ns
+        self._promising[member.number] = member
+
+    def set_dates(self, member: GroupJob, **dates: int | None) -> None:
+        """Changes dates of a job. None: it has no such date."""
+        self._date(member, replace(member.dates, **dates))
+
+    def _date(self, member: GroupJob, dates: Dates) -> None:
+        member.dates = dates
+        if dates == _NO_DATES:
+            self.dated.pop(member.number, None)
+        else:
+            self.dated[member.number] = member
 
     def hold(self, member: GroupJob) -> None:
         """Holds a job: it keeps its nodes until its lease ends."""
@@ -191,7 +232,7 @@ class Jobs:
         member.past.went = member.turn.round or member.past.went
         member.past.addresses = addresses
         self.begin(member)
-        member.dates = Dates()
+        self._date(member, _NO_DATES)
         self.commands.append(GoJob(member.number, addresses))
 
     def release(self, member: GroupJob, why: Why) -> None:
@@ -223,7 +264,7 @@ class Jobs:
         promise = self.promise_of(member)
         self.lost(member)
         if promise is not None:
-            member.turn.promised, member.turn.pin_ns = promise
+            self.promise(member, *promise)
 
     def promise_of(self, member: GroupJob) -> tuple[RoundId, int | None] | None:
         """Returns the round of another domain to which a job has voted or promised its
@@ -241,7 +282,7 @@ class Jobs:
         """Makes a job ask again now if a mate has departed while it had nodes."""
         if member.past.mate_left:
             member.past.mate_left = False
-            member.dates.retry_ns = self.state.now_ns
+            self.set_dates(member, retry_ns=self.state.now_ns)
 
     def end(self, member: GroupJob) -> None:
         """Ends a job."""
@@ -249,7 +290,7 @@ class Jobs:
         self._over[member.number] = None
         self.waiting.pop(member.number, None)
         member.turn = Turn()
-        member.dates = Dates()
+        self._date(member, _NO_DATES)
 
     def over_before(self, limit_ns: int) -> list[GroupJob]:
         """Returns the jobs that were over at a time, and drops them from the list."""
@@ -272,6 +313,7 @@ class Jobs:
 
     def forget(self, member: GroupJob) -> None:
         """Removes a job that was over long ago."""
+        self.dated.pop(member.number, None)
         del self.state.members[member.number]
         del self.state.groups[member.key]
         self._over.pop(member.number, None)
@@ -285,7 +327,9 @@ class Jobs:
     def _enter(self, member: GroupJob, stage: Stage) -> None:
         now_ns = self.state.now_ns
         self._over.pop(member.number, None)
-        if member.waits and member.stage is not Stage.QUEUING:
+        if self.placed.pop(member.number, None) is not None:
             self.state.counts.held_node_ns += (now_ns - member.since_ns) * member.size
         member.stage = stage
         member.since_ns = now_ns
+        if member.waits and stage is not Stage.QUEUING:
+            self.placed[member.number] = member

@@ -15,7 +15,6 @@ by one decision. A mate that does not answer delays no other job.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -128,26 +127,30 @@ class Coupling:
         """Returns the jobs that queue or have nodes, by submission."""
         return list(self._jobs.waiting.values())
 
-    def rules(self) -> PassRules:
+    def rules(self, seeking: JobId | None = None) -> PassRules:
         """Returns the exceptions from the order of the queue for a pass of the engine.
 
         Promised jobs come first. A job that has just released its nodes comes last (section
         IV.E.1 of the paper). A job that yielded is left out until its rest is over; without
         a rest, until something else happens in the queue. A mate's request still reaches
         it. A follower is left out until it is due. Each yield can move a job forward.
+
+        seeking: a job for which the pass looks for nodes; it takes part. The pass delays no
+        job with a reservation, as any other one.
         """
-        settings = self._jobs.settings
+        settings, jobs = self._jobs.settings, self._jobs
         since_ns = self._state.now_ns - settings.pause_ns
         first: list[JobId] = []
         last: set[JobId] = set()
         left_out: set[JobId] = set()
         raised: dict[JobId, int] = {}
-        for member in self._jobs.queuing:
+        for member in jobs.queuing:
             number, past = member.number, member.past
             if member.has_promised:
                 first.append(number)
-            elif self._jobs.leaves_out(member):
-                left_out.add(number)
+            elif jobs.leaves_out(member):
+                if number != seeking:
+                    left_out.add(number)
             elif past.released_ns is not None and past.released_ns > since_ns:
                 last.add(number)
             elif settings.raise_by and past.yields:
@@ -155,12 +158,6 @@ class Coupling:
         if not (first or last or left_out or raised):
             return NO_RULES
         return PassRules(first, last, left_out, raised)
-
-    def rules_for(self, number: JobId) -> PassRules:
-        """Returns the rules of a pass that looks for nodes for one job of a group: those of
-        the next pass, but this job takes part. So it delays no job with a reservation."""
-        rules = self.rules()
-        return replace(rules, left_out={*rules.left_out} - {number})
 
     # --- storing --------------------------------------------------------------------------
 
@@ -292,12 +289,13 @@ class Coupling:
         owed, starting = member.turn.owed, member.turn.starting
         self._jobs.lose(member)
         if starting and member.dates.promise_ns is None:
-            member.dates.promise_ns = self._state.now_ns
+            self._jobs.set_dates(member, promise_ns=self._state.now_ns)
         if owed is not None:
             self._respond(member, owed, NotReady(Cause.FAILED))
         self._coordinator.cancel(member)
         member.aside = self._state.epoch
-        member.dates.retry_ns = self._state.now_ns + self._jobs.settings.patience.retry_ns
+        retry_ns = self._state.now_ns + self._jobs.settings.patience.retry_ns
+        self._jobs.set_dates(member, retry_ns=retry_ns)
 
     def _over(self, member: GroupJob, _event: object = None) -> None:
         self._state.epoch += 1
@@ -364,5 +362,5 @@ class Coupling:
         for member in self._jobs.waiting.values():
             member.past.down_since.pop(name, None)
             if name in member.group.members and member.past.cause is Cause.DOWN:
-                member.dates.retry_ns = self._state.now_ns
+                self._jobs.set_dates(member, retry_ns=self._state.now_ns)
         self._jobs.todo.append(self._timers.retry)

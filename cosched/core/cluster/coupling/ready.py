@@ -37,6 +37,7 @@ from cosched.core.cluster.coupling.mate_messages import (
 )
 from cosched.core.cluster.coupling.settings import Scheme, WhenDown
 from cosched.core.cluster.coupling.state import GroupJob, Stage
+from cosched.core.times import earliest
 
 #: Causes that pass without an event in this domain's queue.
 PASSES = (Cause.BUSY, Cause.DOWN, Cause.UNKNOWN, Cause.RECOVERING, Cause.FAILED)
@@ -124,11 +125,10 @@ class ReadyJobs:
             down = cause is Cause.DOWN and settings.when_down is WhenDown.HOLD
             self._hold_or_yield(member, Scheme.HOLD if down else settings.scheme)
         if cause in PASSES:
-            retry_ns = self._retry_ns(member, cause, domain)
-            if member.dates.retry_ns is None or retry_ns < member.dates.retry_ns:
-                member.dates.retry_ns = retry_ns
-            if member.dates.rest_ns is not None:
-                member.dates.rest_ns = member.dates.retry_ns
+            dates = member.dates
+            retry_ns = earliest((dates.retry_ns, self._retry_ns(member, cause, domain)))
+            rest_ns = None if dates.rest_ns is None else retry_ns
+            self._jobs.set_dates(member, retry_ns=retry_ns, rest_ns=rest_ns)
 
     def _yields_while_down(self, cause: Cause) -> bool:
         return cause is Cause.DOWN and self._jobs.settings.when_down is WhenDown.YIELD
@@ -193,8 +193,10 @@ class ReadyJobs:
     def _yield(self, member: GroupJob) -> None:
         member.past.yields += 1
         member.aside = self._state.epoch
-        rest_ns = self._spread(member, self._jobs.settings.rest_ns)
-        member.dates.rest_ns = self._state.now_ns + rest_ns if rest_ns else None
+        rest_ns = self._jobs.settings.rest_ns
+        if rest_ns:
+            rest_ns = self._state.now_ns + self._spread(member, rest_ns)
+        self._jobs.set_dates(member, rest_ns=rest_ns or None)
         self._state.counts.yields += 1
         self._jobs.release(member, Why.YIELD)
 
@@ -220,7 +222,7 @@ class ReadyJobs:
 
     def _not_due(self, member: GroupJob, due_ns: int | None) -> None:
         self._state.counts.not_due += 1
-        member.dates.due_ns = due_ns
+        self._jobs.set_dates(member, due_ns=due_ns)
         member.past.cause, member.past.cause_at = Cause.UNSUBMITTED, member.group.leader
         member.aside = self._state.epoch
         self._jobs.release(member, Why.NOT_DUE)
@@ -229,7 +231,7 @@ class ReadyJobs:
         """Records in a follower's domain that the leader runs."""
         now_ns = self._state.now_ns
         due_ns = now_ns if over else now_ns - age_ns + member.group.delay_ns
-        member.dates.due_ns = max(due_ns, now_ns)
+        self._jobs.set_dates(member, due_ns=max(due_ns, now_ns))
         if member.stage is Stage.QUEUING:
             self._jobs.offer(member)
 

@@ -10,6 +10,10 @@ decided has failed.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from cosched.core.cluster.coupling.departures import depart_again, started_alone
 from cosched.core.cluster.coupling.engine_messages import Found, GoJob
@@ -19,6 +23,8 @@ from cosched.core.cluster.coupling.mate_messages import Go
 from cosched.core.cluster.coupling.ready import ReadyJobs
 from cosched.core.cluster.coupling.state import GroupJob, Stage, State
 from cosched.core.units import NS_PER_MS
+
+Part = TypeVar("Part", bound=Struct)  #: a part of a job's state
 
 
 def next_incarnation(last: int, wall_ns: int) -> int:
@@ -41,7 +47,7 @@ def restarted(state: State, wall_ns: int) -> None:
         peer.down = peer.doubted = False
     for member in state.members.values():
         member.turn.asking = member.turn.owed = member.turn.trying = None
-        member.dates.retry_ns = None
+        member.dates = replace(member.dates, retry_ns=None)
         promised = member.turn.promised
         if promised is not None and promised[0] == state.name:
             member.turn.promised = member.turn.pin_ns = None  # its round has failed
@@ -66,21 +72,22 @@ def shift_clock(state: State, now_ns: int, away_ns: int) -> None:
     for member in state.members.values():
         member.since_ns += shift_ns
         for part, names in TIMES.items():
-            _shift(getattr(member, part), names, shift_ns)
+            setattr(member, part, _shifted(getattr(member, part), names, shift_ns))
         for since in (member.past.down_since, member.past.unknown_since):
             for domain in since:
                 since[domain] += shift_ns
     for peer in state.peers.values():
         peer.down_ns += shift_ns
-    _shift(state, ("released_ns",), shift_ns)
+    if state.released_ns is not None:
+        state.released_ns += shift_ns
     state.now_ns = state.ticked_ns = now_ns
 
 
-def _shift(part: object, names: Iterable[str], shift_ns: int) -> None:
-    for name in names:
-        at_ns = getattr(part, name)
-        if at_ns is not None:
-            setattr(part, name, at_ns + shift_ns)
+def _shifted(part: Part, names: Iterable[str], shift_ns: int) -> Part:
+    """Returns a part of a job with these times moved."""
+    times = {name: getattr(part, name) for name in names}
+    moved = {name: at_ns + shift_ns for name, at_ns in times.items() if at_ns is not None}
+    return replace(part, **moved)
 
 
 def reconcile(jobs: Jobs, post: Post, ready: ReadyJobs) -> None:
@@ -125,4 +132,4 @@ def _reconcile_one(
         began = member.stage is Stage.RUNNING
         jobs.queue(member, size)
         if began:  # its start was decided, and its mates have begun
-            member.dates.promise_ns = jobs.state.now_ns
+            jobs.set_dates(member, promise_ns=jobs.state.now_ns)

@@ -85,8 +85,9 @@ class Turn(msgspec.Struct, omit_defaults=True):
     own: bool = False
 
 
-class Dates(msgspec.Struct, omit_defaults=True):
-    """When a job may get nodes, must start or asks again, by the monotonic clock."""
+class Dates(msgspec.Struct, frozen=True, omit_defaults=True):
+    """When a job may get nodes, must start or asks again, by the monotonic clock. Changed
+    by ``Jobs.set_dates`` alone."""
 
     #: When its promised start is due; None: it has promised none.
     promise_ns: int | None = None

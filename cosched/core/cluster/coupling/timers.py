@@ -8,8 +8,9 @@ from cosched.core.cluster.coupling.mail.post import Post
 from cosched.core.cluster.coupling.mate_messages import LeaderStatus, Ready
 from cosched.core.cluster.coupling.rounds.coordinator import Coordinator
 from cosched.core.cluster.coupling.rounds.participant import Participant
-from cosched.core.cluster.coupling.state import GroupJob, Stage
+from cosched.core.cluster.coupling.state import Dates, GroupJob, Stage
 from cosched.core.cluster.queue.queue_commands import WakeAt
+from cosched.core.times import earliest
 
 
 class Timers:
@@ -53,10 +54,8 @@ class Timers:
 
     def _end_lease(self, member: GroupJob) -> None:
         """Releases the nodes of a job that has held for the release period."""
-        lease_ns = member.turn.lease_ns
-        if lease_ns is None or self._state.now_ns < lease_ns:
-            return
-        if member.stage is Stage.HOLDING and member.turn.round is None:
+        lease_ns = _lease_ns(member)
+        if lease_ns is not None and self._state.now_ns >= lease_ns:
             self._post.withdraw_about(member, Ready, LeaderStatus)
             self._state.epoch += 1
             self._jobs.release(member, Why.LEASE)
@@ -68,7 +67,7 @@ class Timers:
             due = ticked_ns < member.dates.may_start_ns <= now_ns
             again = member.dates.retry_ns is not None and now_ns >= member.dates.retry_ns
             if again:
-                member.dates.retry_ns = None
+                self._jobs.set_dates(member, retry_ns=None)
             if member.stage is Stage.QUEUING and (again or due):
                 self._jobs.offer(member)
             elif again and member.is_idle:
@@ -76,18 +75,27 @@ class Timers:
 
     def wake_up(self) -> None:
         """Orders the next tick, in case no event comes before."""
-        state = self._state
+        state, jobs = self._state, self._jobs
         times = [self._post.wake_ns(), self._coordinator.wake_ns()]
-        for member in self._jobs.waiting.values():
-            times += [self._participant.wake_ns(member), member.dates.retry_ns]
-            if member.stage is Stage.HOLDING and member.turn.round is None:
-                times.append(member.turn.lease_ns)
-            if member.dates.may_start_ns > state.ticked_ns:
-                times.append(member.dates.may_start_ns)
-        known = [at_ns for at_ns in times if at_ns is not None]
-        wake_ns = None
-        if known and not state.recovering:
-            wake_ns = max(min(known), state.now_ns)
+        for member in jobs.dated.values():
+            if member.waits:
+                times += [member.dates.retry_ns, self._may_start_ns(member.dates)]
+        for member in (*jobs.placed.values(), *jobs.promising):
+            times += [self._participant.wake_ns(member), _lease_ns(member)]
+        wake_ns = None if state.recovering else earliest(times)
+        if wake_ns is not None:
+            wake_ns = max(wake_ns, state.now_ns)
         if wake_ns != state.wake_ns:
             state.wake_ns = wake_ns
             self._jobs.commands.append(WakeAt(wake_ns))
+
+    def _may_start_ns(self, dates: Dates) -> int | None:
+        """Returns when a job may get nodes by itself; None: a tick has seen that it may."""
+        may_start_ns = dates.may_start_ns
+        return may_start_ns if may_start_ns > self._state.ticked_ns else None
+
+
+def _lease_ns(member: GroupJob) -> int | None:
+    """Returns when a hold ends; None: the job does not hold, or is in a round."""
+    holds = member.stage is Stage.HOLDING and member.turn.round is None
+    return member.turn.lease_ns if holds else None

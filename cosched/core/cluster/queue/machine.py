@@ -81,6 +81,7 @@ from cosched.core.cluster.queue.states import KnownJobs, State, Step
 from cosched.core.cluster.queue.time_limits import TimeLimits
 from cosched.core.cluster.queue.waiting import arrival
 from cosched.core.errors import CoschedError
+from cosched.core.times import earliest
 
 _STEPS = MappingProxyType(
     {Why.CANCELLED: Step.CANCELLED, Why.NODE_LOST: Step.NODE_LOST, Why.WALLTIME: Step.LATE}
@@ -366,8 +367,7 @@ class QueueMachine:
             self._serve(self._exclusive, now_ns, commands)  # it may be their turn now
         wake_ns = self.planner.wake_ns
         if self._limits:
-            times = (wake_ns, self._limits.next_ns())
-            wake_ns = min((at for at in times if at is not None), default=None)
+            wake_ns = earliest((wake_ns, self._limits.next_ns()))
         if wake_ns != self.wake_ns:
             self.wake_ns = wake_ns
             commands.append(WakeAt(wake_ns))

@@ -7,6 +7,7 @@ fit in a line: ``0-511,2048-2559``.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Iterable
 from itertools import islice
@@ -114,10 +115,76 @@ def union(one: Intervals, other: Intervals) -> Intervals:
     return tuple(merged)
 
 
-class FreeNodes:
+class Pool(ABC):
     """The free nodes of a machine."""
 
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def total(self) -> int:
+        """Returns their number."""
+
+    @property
+    @abstractmethod
+    def intervals(self) -> Intervals:
+        """Returns the free nodes as a set."""
+
+    @abstractmethod
+    def copy(self) -> Pool:
+        """Returns an independent copy."""
+
+    @abstractmethod
+    def width(self, wanted: int) -> int:
+        """Returns how many nodes a job of this size gets."""
+
+    @abstractmethod
+    def fits(self, wanted: int) -> bool:
+        """Returns whether a job of this size could have nodes now."""
+
+    @abstractmethod
+    def fits_beside(self, wanted: int, extra: int) -> bool:
+        """Returns whether a job of this size could have nodes that the first waiting job
+        does not need; that one leaves ``extra`` nodes."""
+
+    def keep(self, wanted: int) -> None:  # noqa: B027  (all nodes may be alike)
+        """Reserves the nodes that the first waiting job, of this size, would get now."""
+
+    def keep_as(self, other: Pool) -> None:  # noqa: B027  (as above)
+        """Keeps the same nodes as ``other`` for the first waiting job."""
+
+    @abstractmethod
+    def take(self, wanted: int) -> Intervals:
+        """Removes nodes for a job of this size and returns them. Raises CoschedError if
+        ``wanted`` is 0 or no such nodes are free."""
+
+    @abstractmethod
+    def take_exactly(self, nodes: Intervals) -> None:
+        """Removes these nodes. Raises CoschedError if one of them is not free."""
+
+    @abstractmethod
+    def give(self, nodes: Intervals) -> None:
+        """Adds nodes. Raises CoschedError if one of them is free already."""
+
+
+def not_free(nodes: Intervals) -> CoschedError:
+    """Returns the error of a pool that lacks some of these nodes."""
+    return CoschedError(f"nodes {format_nodes(nodes)}: some are not free")
+
+
+def free_already(nodes: Intervals) -> CoschedError:
+    """Returns the error of a pool that has some of these nodes already."""
+    return CoschedError(
+        f"nodes {format_nodes(nodes)} are given back, but some are free already"
+    )
+
+
+class FreeNodes(Pool):
+    """The free nodes of a machine whose nodes are all alike. A job gets the lowest ones."""
+
     __slots__ = ("_pairs", "total")
+
+    total: int
 
     def __init__(self, nodes: Intervals) -> None:
         self._pairs = list(nodes)
@@ -125,37 +192,21 @@ class FreeNodes:
 
     @property
     def intervals(self) -> Intervals:
-        """Returns the free nodes as a set."""
         return tuple(self._pairs)
 
     def copy(self) -> FreeNodes:
-        """Returns an independent copy."""
         return FreeNodes(self.intervals)
 
     def width(self, wanted: int) -> int:
-        """Returns how many nodes a job of this size gets."""
         return wanted
 
     def fits(self, wanted: int) -> bool:
-        """Returns whether a job of this size could have nodes now."""
         return wanted <= self.total
 
     def fits_beside(self, wanted: int, extra: int) -> bool:
-        """Returns whether a job of this size could have nodes that the first waiting job
-        does not need; that one leaves ``extra`` nodes."""
         return wanted <= extra
 
-    def keep(self, wanted: int) -> None:
-        """Reserves the nodes that the first waiting job, of this size, would get now."""
-
-    def keep_as(self, other: FreeNodes) -> None:
-        """Keeps the same nodes as ``other`` for the first waiting job."""
-
     def take(self, wanted: int) -> Intervals:
-        """Removes the ``wanted`` lowest nodes and returns them.
-
-        Raises CoschedError if ``wanted`` is 0 or more than the free nodes.
-        """
         if not 1 <= wanted <= self.total:
             raise CoschedError(f"{wanted} nodes wanted, {self.total} free")
         self.total -= wanted
@@ -176,26 +227,19 @@ class FreeNodes:
         return taken
 
     def take_exactly(self, nodes: Intervals) -> None:
-        """Removes these nodes. Raises CoschedError if one of them is not free."""
         if common(self.intervals, nodes) != nodes:
-            raise CoschedError(f"nodes {format_nodes(nodes)}: some are not free")
+            raise not_free(nodes)
         self._pairs = list(without(self.intervals, nodes))
         self.total -= count(nodes)
 
     def give(self, nodes: Intervals) -> None:
-        """Adds nodes and merges them with their neighbours.
-
-        Raises CoschedError if one of them is free already.
-        """
         pairs = self._pairs
         for first, last in nodes:
             here = bisect_left(pairs, (first,))
             before = pairs[here - 1] if here else None
             after = pairs[here] if here < len(pairs) else None
             if (before and before[1] >= first) or (after and after[0] <= last):
-                raise CoschedError(
-                    f"nodes {format_nodes(nodes)} are given back, but some are free already"
-                )
+                raise free_already(nodes)
             self.total += last - first + 1
             if after and after[0] == last + 1:
                 last = after[1]  # noqa: PLW2901

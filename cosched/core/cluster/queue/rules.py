@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from cosched.core.cluster.queue.job import Job, JobId
 
 
-@dataclass(frozen=True, slots=True)
-class PassRules:
+class PassRules(Struct, frozen=True):
     """Exceptions from the order, for one pass."""
 
     first: Sequence[JobId] = ()  #: these jobs come before all others, in this order
@@ -23,8 +23,12 @@ class PassRules:
 
     def apply(self, ranked: Sequence[Job]) -> Sequence[Job]:
         """Returns the jobs in the order of this pass; ``ranked`` itself without rules."""
-        if not self:
-            return ranked
+        if self.first or self.last or self.raised:
+            return self._reorder(ranked)
+        left_out = self.left_out
+        return [job for job in ranked if job.number not in left_out] if left_out else ranked
+
+    def _reorder(self, ranked: Sequence[Job]) -> list[Job]:
         first = {number: place - len(self.first) for place, number in enumerate(self.first)}
         keyed = []
         for place, job in enumerate(ranked):

@@ -11,6 +11,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
 from cosched.core.cluster.queue.job import Job, JobId
+from cosched.core.cluster.queue.order import FCFS, Order, Ranking
 
 
 def arrival(job: Job) -> tuple[int, JobId]:
@@ -19,13 +20,17 @@ def arrival(job: Job) -> tuple[int, JobId]:
 
 
 class WaitingList:
-    """Waiting jobs by arrival. jobs: for reading, or for a pass that drops from it."""
+    """Waiting jobs. jobs: by arrival, for reading, or for a pass that drops from it.
 
-    __slots__ = ("_keys", "jobs")
+    order: that of ``ranked``."""
 
-    def __init__(self) -> None:
+    __slots__ = ("_keys", "_order", "_ranking", "jobs")
+
+    def __init__(self, order: Order = FCFS) -> None:
         self.jobs: list[Job] = []
         self._keys: list[tuple[int, JobId]] = []
+        self._order = order
+        self._ranking: Ranking | None = None  # the last one
 
     def __len__(self) -> int:
         return len(self.jobs)
@@ -33,8 +38,19 @@ class WaitingList:
     def __iter__(self) -> Iterator[Job]:
         return iter(self.jobs)
 
+    def ranked(self, now_ns: int) -> Sequence[Job]:
+        """Returns the jobs in their order at a time, for reading until the list changes."""
+        score, ranking = self._order.score, self._ranking
+        if score is None:
+            return self.jobs
+        if ranking is None or ranking.now_ns != now_ns:
+            ranking = self._ranking = Ranking(self.jobs, score, now_ns)
+        return ranking.jobs()
+
     def add(self, job: Job) -> bool:
         """Adds a job at its place; returns whether that is the end of the list."""
+        if self._ranking is not None:
+            self._ranking.add(job)
         key = (job.submit_ns, job.number)
         keys = self._keys
         if not keys or keys[-1] < key:
@@ -52,15 +68,19 @@ class WaitingList:
 
     def remove(self, job: Job) -> None:
         """Removes a waiting job."""
-        place = self.place_of(job.submit_ns, job.number)
-        del self._keys[place], self.jobs[place]
+        self._remove_at(self.place_of(job.submit_ns, job.number))
 
     def drop(self, ranked: Sequence[Job], positions: Sequence[int]) -> None:
         """Removes the jobs at these ascending positions of ``ranked``, which has jobs of
         the list in any order."""
         if ranked is self.jobs:
             for position in reversed(positions):
-                del self._keys[position], self.jobs[position]
+                self._remove_at(position)
         else:
             for job in [ranked[position] for position in positions]:
                 self.remove(job)
+
+    def _remove_at(self, place: int) -> None:
+        if self._ranking is not None:
+            self._ranking.remove(self.jobs[place])
+        del self._keys[place], self.jobs[place]

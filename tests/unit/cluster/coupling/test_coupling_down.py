@@ -6,7 +6,8 @@ from statistics import fmean
 
 import pytest
 
-from cosched.core.cluster.coupling.settings import CouplingSettings, WhenDown
+from cosched.core.cluster.coupling.settings import CouplingSettings, Patience, WhenDown
+from cosched.core.units import NS_PER_S
 from cosched.sim.coupling.coupled_runs import make_queue
 from cosched.sim.coupling.domains import CoupledDomain, Exchange
 from cosched.sim.coupling.pairs import by_share, groups_of
@@ -15,6 +16,8 @@ from cosched.sim.logs.workload import Estimates
 from cosched.sim.virtual_time import NEVER, VirtualTime
 
 SHARE = 0.1
+#: The other domain never comes back, so there is no need to ask every ten seconds.
+PATIENCE = Patience(probe_ns=600 * NS_PER_S)
 
 
 def mean_wait_s(log, settings, unit=None):
@@ -50,14 +53,16 @@ def alone_s(log):
 
 def test_jobs_without_mates_wait_as_without_coupling(log, alone_s):
     """A job with mates starts at once, so the queue does what it does without coupling."""
-    settings = CouplingSettings(when_down=WhenDown.START)
+    settings = CouplingSettings(when_down=WhenDown.START, patience=PATIENCE)
     wait_s, stuck = mean_wait_s(log, settings)
     assert stuck == 0
     assert abs(wait_s / alone_s - 1) < 0.02
 
 
 def test_short_holds_cost_others_little(log, alone_s):
-    settings = CouplingSettings(when_down=WhenDown.HOLD, down_hold_ns=60 * 10**9)
+    settings = CouplingSettings(
+        when_down=WhenDown.HOLD, down_hold_ns=60 * NS_PER_S, patience=PATIENCE
+    )
     wait_s, stuck = mean_wait_s(log, settings)
     assert stuck == 0
     assert wait_s / alone_s - 1 < 0.1

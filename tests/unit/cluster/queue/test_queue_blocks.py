@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from cosched.core.cluster.queue.job import Job
 from cosched.core.cluster.queue.machine import QueueMachine
-from cosched.core.cluster.queue.nodes import FreeNodes, count
+from cosched.core.cluster.queue.nodes import FreeNodes, count, from_numbers, without
 from cosched.core.cluster.queue.places.blocks import FreeBlocks
 from cosched.core.cluster.queue.places.ledger import Ledger
 from cosched.core.cluster.queue.policies import POLICIES
@@ -85,6 +85,25 @@ def test_a_job_gets_the_block_with_least_free_surroundings(units, busy, kept, wi
         assert pool.take(width) == ((begin, begin + width - 1),)
 
 
+@given(units=st.integers(1, 24), busy=st.sets(st.integers(0, 23)))
+@settings(max_examples=100, deadline=None)
+def test_the_nodes_of_units_are_free_or_taken(units, busy):
+    pool = FreeBlocks(((0, 4 * units - 1),), 4)
+    taken = from_numbers(
+        number for unit in busy if unit < units for number in range(4 * unit, 4 * unit + 4)
+    )
+    pool.take_exactly(taken)
+    assert pool.intervals == without(((0, 4 * units - 1),), taken)
+    assert pool.total == 4 * units - count(taken)
+    if taken:
+        with pytest.raises(CoschedError, match="some are not free"):
+            pool.take_exactly(taken)
+    pool.give(taken)
+    assert pool.intervals == ((0, 4 * units - 1),)
+    with pytest.raises(CoschedError, match="some are free already"):
+        pool.give(((0, 3),))
+
+
 def test_enough_nodes_and_no_block():
     pool = FreeBlocks(MACHINE, 4)
     pool.take_exactly(((4, 7), (12, 15)))
@@ -129,6 +148,36 @@ def run(jobs, policy, allocation):
         now += 1
         assert now < 1000
     return starts
+
+
+def soonest(wanted, now, held):
+    """The first moment at which the held blocks leave one of this many nodes free."""
+    for at in sorted({now, *(end for end, _ in held)}):
+        used = {unit for end, units in held if end > at for unit in units}
+        for begin in range(0, 6 - wanted // 4 + 1, wanted // 4):
+            if not used & set(range(begin, begin + wanted // 4)):
+                return at
+    raise AssertionError("the machine is free in the end")
+
+
+@given(jobs=JOBS)
+@settings(max_examples=100, deadline=None)
+def test_the_expected_start_is_that_of_the_first_free_block(jobs):
+    """Also if it was asked for before, and jobs have started and ended since."""
+    ledger = Ledger(MACHINE, allocation=partial(FreeBlocks, unit=4))
+    held, now = {}, 0
+    for number, (size, wall, gap) in enumerate(jobs):
+        now += gap
+        for ended in [one for one, (end, _) in held.items() if end <= now]:
+            ledger.release(ended)
+            del held[ended]
+        job = Job(number, size, wall, now)
+        spot = ledger.find(job)
+        if spot is not None:
+            ((first, last),) = ledger.occupy(job, spot, now)
+            held[number] = now + wall, range(first // 4, last // 4 + 1)
+        for wanted in (4, 8, 16, 24):
+            assert ledger.expected_ns(wanted, now) == soonest(wanted, now, held.values())
 
 
 @given(jobs=JOBS, policy=st.sampled_from(["fcfs", "easy", "wfp"]))

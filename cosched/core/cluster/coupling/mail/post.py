@@ -32,6 +32,7 @@ from cosched.core.cluster.coupling.mate_messages import (
 )
 from cosched.core.cluster.coupling.state import GroupJob, Open, Peer
 from cosched.core.cluster.queue.job import JobId
+from cosched.core.times import earliest
 
 #: Questions that are kept while the other domain is down.
 LASTING = (Go, Outcome, LeaderStarted, Departed)
@@ -228,12 +229,11 @@ class Post:
 
     def wake_ns(self) -> int | None:
         """Returns when a question must be sent again or given up."""
-        answer_ns = self._jobs.settings.patience.answer_ns
-        times = [
-            min(self._next_ns(opened), opened.heard_ns + answer_ns)
-            if not self.is_down(opened.to)
-            else self._next_ns(opened)
-            for opened in self._state.questions.values()
-            if self._matters(opened)
-        ]
-        return min(times, default=None)
+        patience, times = self._jobs.settings.patience, list[int]()
+        for opened in filter(self._matters, self._state.questions.values()):
+            if self.is_down(opened.to):
+                times.append(self._next_ns(opened))
+            else:
+                times.append(opened.sent_ns + patience.resend_ns)
+                times.append(opened.heard_ns + patience.answer_ns)
+        return earliest(times)

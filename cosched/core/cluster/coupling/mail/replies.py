@@ -35,7 +35,7 @@ class Replies:
 
         busy: its answer is being worked on.
         """
-        known = self._state.peers.setdefault(peer, Peer())
+        known = self._known(peer)
         if question.incarnation < known.incarnation:
             return self._drop()
         if question.incarnation > known.incarnation:
@@ -60,7 +60,7 @@ class Replies:
     def give(self, owed: Owed, reply: AnyReply) -> None:
         """Answers a question."""
         answer = Answer(self._state.name, owed.incarnation, owed.number, reply)
-        known = self._state.peers.setdefault(owed.peer, Peer())
+        known = self._known(owed.peer)
         if owed.incarnation != known.incarnation:
             return  # the domain has restarted since
         if not isinstance(reply, PASSING) and owed.number >= known.floor:
@@ -68,6 +68,12 @@ class Replies:
             if len(known.answers) > ANSWERS_MOST:
                 del known.answers[min(known.answers)]
         self._jobs.commands.append(Send(owed.peer, answer))
+
+    def _known(self, name: DomainName) -> Peer:
+        peers = self._state.peers
+        if name not in peers:
+            peers[name] = Peer()
+        return peers[name]
 
     def _drop(self) -> bool:
         self._state.counts.dropped += 1

@@ -43,6 +43,7 @@ from cosched.core.cluster.coupling.ready import ReadyJobs
 from cosched.core.cluster.coupling.rounds.participant import Participant
 from cosched.core.cluster.coupling.state import Decision, GroupJob, Owed, Round
 from cosched.core.decoding import shown_text
+from cosched.core.times import earliest
 
 
 class Coordinator:
@@ -351,7 +352,7 @@ class Coordinator:
         """Returns when a round takes too long."""
         limit_ns = self._jobs.settings.patience.prepare_ns
         rounds = self._state.rounds.values()
-        return min((each.began_ns + limit_ns for each in rounds), default=None)
+        return earliest([each.began_ns + limit_ns for each in rounds])
 
 
 def _cause(reply: AnyReply | None) -> Cause:

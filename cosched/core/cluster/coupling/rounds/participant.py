@@ -31,6 +31,7 @@ from cosched.core.cluster.coupling.mate_messages import (
 )
 from cosched.core.cluster.coupling.settings import WhenDown
 from cosched.core.cluster.coupling.state import GroupJob, Owed, Stage, is_until
+from cosched.core.times import earliest
 
 
 class Participant:
@@ -126,8 +127,7 @@ class Participant:
             return
         if self._may_promise(member, result.expected_ns):
             self._state.counts.promises += 1
-            member.turn.promised = round_id
-            member.turn.pin_ns = self._pin_end()
+            self._jobs.promise(member, round_id, self._pin_end())
             self._answer(member, Promised(round_id))
             return
         busy = result.passing or self._jobs.others_busy(member)
@@ -155,7 +155,8 @@ class Participant:
         member.turn.owed = owed
         member.turn.round = round_id
         member.past.note_round(round_id)
-        member.turn.pin_ns = member.dates.retry_ns = None
+        member.turn.pin_ns = None
+        self._jobs.set_dates(member, retry_ns=None)
         self._post.withdraw(member.turn.asking)
         self._jobs.prepare(member)
 
@@ -188,7 +189,8 @@ class Participant:
             member.turn.promised = member.turn.pin_ns = None
             member.past.went = round_id
             member.past.addresses = addresses
-            member.dates.promise_ns = self._state.now_ns + member.group.delay_ns
+            promise_ns = self._state.now_ns + member.group.delay_ns
+            self._jobs.set_dates(member, promise_ns=promise_ns)
             member.aside = -1
             if member.stage.has_nodes:
                 member.turn.starting = True
@@ -265,15 +267,12 @@ class Participant:
 
     def wake_ns(self, member: GroupJob) -> int | None:
         """Returns when ``tick`` has work for this job."""
-        turn = member.turn
-        times = [at for at in (turn.pin_ns, turn.vote_ns) if at is not None]
-        round_id = _undecided(member)
+        turn, round_id, ask_ns = member.turn, _undecided(member), None
         if round_id is not None and round_id[0] != self._state.name:
-            resend_ns = self._jobs.settings.patience.resend_ns
-            ask_ns = member.since_ns + resend_ns
-            if ask_ns > self._state.now_ns:
-                times.append(ask_ns)
-        return min(times, default=None)
+            ask_ns = member.since_ns + self._jobs.settings.patience.resend_ns
+            if ask_ns <= self._state.now_ns:
+                ask_ns = None
+        return earliest((turn.pin_ns, turn.vote_ns, ask_ns))
 
     def join(self, member: GroupJob, round_id: RoundId) -> None:
         """Keeps a job with nodes for the next step of a round."""

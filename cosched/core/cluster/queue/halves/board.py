@@ -106,15 +106,14 @@ class Board:
 
     def remove(self, number: JobId) -> None:
         """Removes a job and frees its halves."""
-        spot = self._at.pop(number)
+        spot, owner = self._at.pop(number), self._owner
         for half in (*spot.halves, *spot.closed):
-            queued = self._queued.pop(half, None)
-            if queued is not None:
-                self._leave_queue(half, number, queued)
+            if half in self._queued:
+                self._leave_queue(half, number, self._queued.pop(half))
             elif half >> 1 in self._out:
-                self._owner[half] = _NOBODY
+                owner[half] = _NOBODY
             else:
-                self._owner[half] = None
+                owner[half] = None
                 self.free += 1
 
     def _leave_queue(

@@ -15,12 +15,19 @@ from __future__ import annotations
 
 from functools import partial
 
-from cosched.core.cluster.queue.nodes import FreeNodes, Intervals
+from cosched.core.cluster.queue.nodes import (
+    FreeNodes,
+    Intervals,
+    Pool,
+    count,
+    free_already,
+    not_free,
+)
 from cosched.core.cluster.queue.places.ledger import Allocation
 from cosched.core.errors import CoschedError
 
 
-class FreeBlocks(FreeNodes):
+class FreeBlocks(Pool):
     """The free nodes of a machine of units. ``nodes`` begin at 0 and have no gap.
 
     Sets of units are numbers with a bit for each unit. A set of blocks has the bits of the
@@ -30,13 +37,13 @@ class FreeBlocks(FreeNodes):
     __slots__ = ("_aligned", "_free", "_kept", "_unit", "_units")
 
     def __init__(self, nodes: Intervals, unit: int) -> None:
-        super().__init__(nodes)
-        if unit < 1 or self.total % unit or len(nodes) != 1 or nodes[0][0]:
+        total = count(nodes)
+        if unit < 1 or total % unit or len(nodes) != 1 or nodes[0][0]:
             raise CoschedError(
-                f"a machine of {self.total} nodes is not made of blocks of {unit}"
+                f"a machine of {total} nodes is not made of blocks of {unit}"
             )
         self._unit = unit
-        self._units = self.total // unit
+        self._units = total // unit
         self._free = (1 << self._units) - 1
         self._kept = 0  # the block of the first waiting job
         # All blocks of 1, 2, 4, ... units; the last of them is the largest block.
@@ -45,9 +52,16 @@ class FreeBlocks(FreeNodes):
             for width in (1 << level for level in range(self._units.bit_length()))
         ]
 
+    @property
+    def total(self) -> int:
+        return self._free.bit_count() * self._unit
+
+    @property
+    def intervals(self) -> Intervals:
+        return self._nodes(self._free)
+
     def copy(self) -> FreeBlocks:
         other = FreeBlocks.__new__(FreeBlocks)
-        other._pairs, other.total = list(self._pairs), self.total
         other._unit, other._units = self._unit, self._units
         other._free, other._kept = self._free, 0
         other._aligned = self._aligned
@@ -63,12 +77,11 @@ class FreeBlocks(FreeNodes):
         return bool(self._blocks(self._free & ~self._kept, self._width(wanted)))
 
     def keep(self, wanted: int) -> None:
-        """Reserves the block that a job of this size would get now for the first job."""
         width = self._width(wanted)
         begin = self._find(width)
         self._kept = 0 if begin is None else _mask(begin, width)
 
-    def keep_as(self, other: FreeNodes) -> None:
+    def keep_as(self, other: Pool) -> None:
         assert isinstance(other, FreeBlocks)
         self._kept = other._kept
 
@@ -77,27 +90,42 @@ class FreeBlocks(FreeNodes):
         begin = self._find(width)
         if wanted < 1 or begin is None:
             raise CoschedError(f"{wanted} nodes wanted, and no such block is free")
-        nodes = ((begin * self._unit, (begin + width) * self._unit - 1),)
-        self.take_exactly(nodes)
-        return nodes
+        units = _mask(begin, width)
+        self._free &= ~units
+        return self._nodes(units)
 
     def take_exactly(self, nodes: Intervals) -> None:
-        super().take_exactly(nodes)
-        self._free &= ~self._bits(nodes)
+        units = self._bits(nodes)
+        if units & ~self._free:
+            raise not_free(nodes)
+        self._free &= ~units
 
     def give(self, nodes: Intervals) -> None:
-        super().give(nodes)
-        self._free |= self._bits(nodes)
+        units = self._bits(nodes)
+        if units & self._free:
+            raise free_already(nodes)
+        self._free |= units
 
     def _bits(self, nodes: Intervals) -> int:
-        bits = 0
+        """Returns a set of nodes as a set of units."""
+        bits, unit = 0, self._unit
         for first, last in nodes:
-            begin, rest = divmod(first, self._unit)
-            width, more = divmod(last - first + 1, self._unit)
+            begin, rest = divmod(first, unit)
+            end, more = divmod(last + 1, unit)
             if rest or more:
-                raise CoschedError(f"nodes {first}-{last} are no blocks of {self._unit}")
-            bits |= _mask(begin, width)
+                raise CoschedError(f"nodes {first}-{last} are no blocks of {unit}")
+            bits |= (1 << end) - (1 << begin)
         return bits
+
+    def _nodes(self, units: int) -> Intervals:
+        """Returns a set of units as a set of nodes."""
+        pairs, unit = list[tuple[int, int]](), self._unit
+        while units:
+            begin = _lowest(units)
+            width = _lowest(~(units >> begin))
+            units &= ~_mask(begin, width)
+            pairs.append((begin * unit, (begin + width) * unit - 1))
+        return tuple(pairs)
 
     def _width(self, wanted: int) -> int:
         units = -(-wanted // self._unit)

@@ -14,6 +14,7 @@ from cosched.core.cluster.queue.job import Job, JobId
 from cosched.core.cluster.queue.nodes import (
     FreeNodes,
     Intervals,
+    Pool,
     common,
     count,
     union,
@@ -24,7 +25,7 @@ from cosched.core.errors import CoschedError
 
 _NO_JOB = -1
 #: Makes the pool of a domain's free nodes.
-Allocation: TypeAlias = "Callable[[Intervals], FreeNodes]"
+Allocation: TypeAlias = "Callable[[Intervals], Pool]"
 
 
 class Ledger(Place):
@@ -54,6 +55,9 @@ class Ledger(Place):
         # The first waiting job starts then at the latest, and does not need these nodes.
         self._shadow_ns = 0
         self._extra = 0
+        # By the nodes of a block: when one is expected, and the free nodes then, with it
+        # and in number. They stay true until a job or a node comes or goes.
+        self._blocks_later: dict[int, tuple[int, Pool, int]] = {}
 
     @property
     def rows(self) -> Sequence[Row] | None:
@@ -120,6 +124,14 @@ class Ledger(Place):
         return at_ns, free - size
 
     def _shadow_of_block(self, size: int) -> tuple[int, int]:
+        wanted = self._pool.width(size)
+        if wanted not in self._blocks_later:
+            self._blocks_later[wanted] = self._find_block_later(size)
+        at_ns, pool, free = self._blocks_later[wanted]
+        self._pool.keep_as(pool)
+        return at_ns, free - wanted
+
+    def _find_block_later(self, size: int) -> tuple[int, Pool, int]:
         pool, free, at_ns = self._pool.copy(), self.free, 0
         for end_ns, number, width in self._ends:
             pool.give(self._held[number][2])
@@ -128,8 +140,7 @@ class Ledger(Place):
             if pool.fits(size):
                 break
         pool.keep(size)
-        self._pool.keep_as(pool)
-        return at_ns, free - self._pool.width(size)
+        return at_ns, pool, free
 
     # --- jobs -----------------------------------------------------------------------------
 
@@ -154,11 +165,13 @@ class Ledger(Place):
     def _note(self, number: JobId, end_ns: int, width: int, nodes: Intervals) -> None:
         self._held[number] = (end_ns, width, nodes)
         insort(self._ends, (end_ns, number, width))
+        self._blocks_later.clear()
 
     def _forget(self, number: JobId) -> tuple[int, Intervals]:
         """Removes the end of a job until ``_note``; returns its width and nodes."""
         end_ns, width, nodes = self._held[number]
         del self._ends[bisect_left(self._ends, (end_ns, number))]
+        self._blocks_later.clear()
         return width, nodes
 
     def release(self, number: JobId) -> Freed | None:
@@ -198,6 +211,7 @@ class Ledger(Place):
             insort(ends, (end_ns, number, width), lo=overdue)
         del ends[:overdue]
         self.moved += overdue
+        self._blocks_later.clear()
         return [width for _, _, width in late]
 
     # --- nodes ----------------------------------------------------------------------------
@@ -227,6 +241,7 @@ class Ledger(Place):
         self.free -= count(idle)
         self.capacity -= count(gone)
         self.moved += 1
+        self._blocks_later.clear()
         self._resize_jobs(gone, -1)
 
     def admit(self, nodes: Intervals) -> None:
@@ -239,6 +254,7 @@ class Ledger(Place):
             new = without(new, held)
         self._pool.give(new)
         self.free += count(new)
+        self._blocks_later.clear()
 
     def expect_back(self, nodes: int, at_ns: int) -> None:
         """Expects that this number of withdrawn nodes is free from ``at_ns`` on; 0: none

@@ -36,6 +36,7 @@ from cosched.core.cluster.queue.places.ledger import Ledger
 from cosched.core.cluster.queue.places.place import Freed, Place, Row, Spot
 from cosched.core.cluster.queue.places.sharing import bits, least_stopped, to_bits
 from cosched.core.errors import CoschedError
+from cosched.core.times import earliest
 
 
 class Rows(Place):
@@ -164,8 +165,7 @@ class Rows(Place):
         self._blocked.clear()
 
     def expected_ns(self, size: int, now_ns: int) -> int | None:
-        times = [row.expected_ns(size, now_ns) for row in self.open]
-        return min((at_ns for at_ns in times if at_ns is not None), default=None)
+        return earliest(row.expected_ns(size, now_ns) for row in self.open)
 
     def soonest_alone(self, size: int, now_ns: int) -> tuple[Intervals, int | None]:
         """Returns the nodes in service that become free soonest, and when all of them are

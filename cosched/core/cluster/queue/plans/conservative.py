@@ -181,7 +181,7 @@ class Conservative(Planner):
         """Moves reservations to earlier times where that is possible."""
         profiles, planned = self._profiles, self._planned
         firsts: dict[int, int] = {}  # by size, valid until a move changes a profile
-        for job in self._order.rank(self.waiting.jobs, now_ns):
+        for job in self.waiting.ranked(now_ns):
             plan, size = planned.get(job.number), job.size
             if plan is None:
                 continue
@@ -214,7 +214,7 @@ class Conservative(Planner):
             Profile(now_ns, row.free, ((end_ns, size) for end_ns, _, size in row.expected))
             for row in self._rows
         ]
-        self._reserve(self._order.rank(self.waiting.jobs, now_ns))
+        self._reserve(self.waiting.ranked(now_ns))
 
     def _reserve(self, jobs: Sequence[Job]) -> None:
         for job in jobs:

@@ -129,7 +129,7 @@ class Easy(Planner):
     def _feasible(self, now_ns: int) -> Sequence[Job]:
         """Returns the queue in its order, without jobs that are too large until nodes
         return to service."""
-        place, ranked = self._place, self._order.rank(self.waiting.jobs, now_ns)
+        place, ranked = self._place, self.waiting.ranked(now_ns)
         if place.takes_all:
             return ranked
         fits: dict[Hashable, bool] = {}  # by shape

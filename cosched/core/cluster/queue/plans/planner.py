@@ -59,7 +59,7 @@ class Planner(ABC):
 
     def __init__(self, place: Place, order: Order) -> None:
         self.counts = Counts()
-        self.waiting = WaitingList()
+        self.waiting = WaitingList(order)
         self._place = place
         self._order = order
 
@@ -96,7 +96,7 @@ class InOrder(Planner):
         self.counts.passes += 1
         if not place.free:
             return
-        ranked = rules.apply(self._order.rank(self.waiting.jobs, now_ns))
+        ranked = rules.apply(self.waiting.ranked(now_ns))
         positions: list[int] = []
         for position, job in enumerate(ranked):
             spot = place.find(job)
