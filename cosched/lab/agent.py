@@ -23,11 +23,12 @@ from cosched.core.node.division import format_cpus
 from cosched.lab.state import NodeRecord
 from cosched.linux.files.whole import write_whole
 
-# Starts "$@" in directory $0, once inside. nsenter's own --wd would leave the command in
-# the host's mount tree, and --wdns is missing before util-linux 2.38. The first process
-# inside reports to the node's daemon that a coscheduled job starts.
+# Starts the words after directory $1 there, once inside. The shell's errors begin with $0.
+# nsenter's own --wd would leave the command in the host's mount tree, and --wdns is missing
+# before util-linux 2.38. The first process inside reports to the node's daemon that a
+# coscheduled job starts.
 _START = (
-    'cd -- "$0" 2>/dev/null || cd /; '
+    'cd -- "$1" 2>/dev/null || cd /; shift; '
     '[ -z "$COSCHED_JOB" ] || [ -n "$COSCHED_LAUNCHED" ] || export COSCHED_LAUNCHER=1; '
     'exec "$@"'
 )
@@ -61,7 +62,7 @@ set -- ${{stat##*)}}
 [ "${{1-Z}}" != Z ] && [ "${{20-}}" = "$start" ] ||
     say "$host has lost its keeper: cosched lab down, then up"
 exec {nsenter} --target "$pid" --net --uts --mount -- {taskset} -c "$cpus" \\
-    /bin/sh -c '{start}' "$PWD" /bin/sh -c "$words"
+    /bin/sh -c '{start}' "$host" "$PWD" /bin/sh -c "$words"
 """
 
 
@@ -88,7 +89,7 @@ def enter_argv(
     return [
         *(tools.nsenter, "--target", str(keeper_pid), "--net", "--uts", "--mount"),
         *("--", tools.taskset, "-c", format_cpus(cpus)),
-        *("/bin/sh", "-c", _START, directory),
+        *("/bin/sh", "-c", _START, "cosched", directory),
     ]
 
 

@@ -246,7 +246,9 @@ def main(words: Sequence[str] | None = None) -> int:
             print(f"slurm is up: SLURM_CONF={conf}")
         elif options.command == "status":
             print(status(options.run_dir, os.environ), end="")
-        elif not down(options.run_dir, os.environ):
+        elif down(options.run_dir, os.environ):
+            print("slurm is down")
+        else:
             print("no slurm was up")
     except CoschedError as error:
         print(f"slurm-lab: {error}", file=sys.stderr)

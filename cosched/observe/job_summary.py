@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -242,7 +242,7 @@ def summary(run: Sequence[JobRecord]) -> JobSummary:
     began_after = [r.began_after_s for r in run if r.began_after_s is not None]
     fillings = [record.filling for record in run if record.filling is not None]
     fraction, together_s = _together(by_node)
-    released_s = [sum(each.released_s for each in own) for own in by_node.values()]
+    released_s = _released_s(by_node)
     shared_nodes = [record.sharing for record in run if record.sharing is not None]
     return JobSummary(
         job=first.job,
@@ -278,12 +278,53 @@ def summary(run: Sequence[JobRecord]) -> JobSummary:
     )
 
 
+def resized_summary(run: Sequence[JobRecord], changes: int) -> JobSummary:
+    """Sums up the records of a malleable job, whose size changed so often.
+
+    At each moment only the nodes that the job has then count for the time together.
+    """
+    whole = summary(run)
+    began, until = whole.began_wall_ns, whole.ended_wall_ns
+    since = _known_since(run, began)
+    by_node = _by_node(run)
+    there = [clipped(_intervals(own), since, until) for own in by_node.values()]
+    away = [clipped(_absences(own, began, until), since, until) for own in by_node.values()]
+    if since >= until:
+        return replace(whole, changes=changes)
+    covered = [[*one, *gone] for one, gone in zip(there, away, strict=True)]
+    all_ns = shared(covered).all_ns - shared(away).all_ns
+    any_ns = shared(there).any_ns
+    scale = (until - began) / (until - since)
+    return replace(
+        whole,
+        changes=changes,
+        together=all_ns / any_ns if any_ns else None,
+        alone_s=all_ns * scale / NS_PER_S + min(_released_s(by_node)),
+    )
+
+
+def _absences(
+    own: Iterable[JobRecord], began_ns: int, until_ns: int
+) -> Iterator[tuple[int, int]]:
+    """Returns when a job did not have a node, from its records of it in their order."""
+    left_ns = began_ns
+    for record in own:
+        yield left_ns, record.began_wall_ns
+        left_ns = record.ended_wall_ns
+    yield left_ns, until_ns
+
+
 def _by_node(run: Sequence[JobRecord]) -> dict[str, list[JobRecord]]:
     """Returns the records of a run by node; one node can have several, one by one."""
     found: dict[str, list[JobRecord]] = {}
     for record in run:
         found.setdefault(record.node, []).append(record)
     return found
+
+
+def _released_s(by_node: Mapping[str, Sequence[JobRecord]]) -> list[float]:
+    """Returns the time at the kernel's normal shares on each node, in seconds."""
+    return [sum(each.released_s for each in own) for own in by_node.values()]
 
 
 def _together(by_node: Mapping[str, Sequence[JobRecord]]) -> tuple[float | None, float]:
@@ -298,16 +339,21 @@ def _together(by_node: Mapping[str, Sequence[JobRecord]]) -> tuple[float | None,
         return (1.0 if scheduled_s else None), scheduled_s
     began = max(min(record.began_wall_ns for record in own) for own in nodes)
     until = min(max(record.ended_wall_ns for record in own) for own in nodes)
-    incomplete = (each for own in nodes for each in own if each.complete_from_us)
-    complete_from = (
-        each.began_wall_ns + each.complete_from_us * NS_PER_US for each in incomplete
-    )
-    since = max(complete_from, default=began)
+    since = _known_since((each for own in nodes for each in own), began)
     if since >= until:
         return None, 0.0
     common = shared([clipped(_intervals(own), since, until) for own in nodes])
     scale = (until - began) / (until - since)
     return common.fraction, common.all_ns * scale / NS_PER_S
+
+
+def _known_since(run: Iterable[JobRecord], began_ns: int) -> int:
+    """Returns the time since which no record lacks an interval."""
+    incomplete = (each for each in run if each.complete_from_us)
+    return max(
+        (each.began_wall_ns + each.complete_from_us * NS_PER_US for each in incomplete),
+        default=began_ns,
+    )
 
 
 def _intervals(records: Sequence[JobRecord]) -> list[Interval]:

@@ -70,6 +70,13 @@ def check_own(path: Path, euid: int) -> None:
         raise CoschedError(problem)
 
 
+def check_own_domain(path: Path, euid: int) -> None:
+    """Does the same for the directory of a domain. A link of this user may stand for it, as
+    where the run directory is empty after a boot, and the domain is kept on a disk."""
+    is_link = path.is_symlink() and path.lstat().st_uid == euid
+    check_own(path.resolve() if is_link else path, euid)
+
+
 def make_node_directory(paths: NodePaths, euid: int, *, private: bool) -> None:
     """Makes a node's directory, its parents and its subdirectories. Raises CoschedError if
     that fails, or if it exists and another user could have prepared it."""

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import pwd
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -32,9 +34,18 @@ from cosched.core.trace.job_record import JobRecord
 from cosched.core.units import NS_PER_S, parse_duration
 from cosched.launch.environment import name_on_nodes
 from cosched.observe.history_columns import HISTORY
-from cosched.observe.job_summary import JobSummary, document, runs, summary
+from cosched.observe.job_summary import (
+    JobSummary,
+    document,
+    resized_summary,
+    runs,
+    summary,
+)
 from cosched.observe.label_effects import label_rows, label_table
 from cosched.observe.reach.ways import Way
+
+if TYPE_CHECKING:
+    from cosched.cluster.answers import JobInfo
 
 #: The columns without --format.
 _USUAL = "ended,job,nodes,response,expected,ran,together,alone,cpu"
@@ -96,12 +107,9 @@ class Selection:
         else:
             records = records_elsewhere(way, self.job, since_ns)
         kept = [each for each in records if not uids or each.uid in uids]
-        resized = _times_resized(run_dir) if kept else {}
-        found = (
-            replace(summary(run), changes=resized.get(run[0].name))
-            for run in runs(filter(self._has, kept), resized)
-        )
-        ended = [one for one in found if one.ended_wall_ns <= until_ns]
+        jobs = _malleable_jobs(run_dir) if kept else {}
+        found = (_sum_of(run, jobs) for run in runs(filter(self._has, kept), jobs))
+        ended = [one for one in found if one and one.ended_wall_ns <= until_ns]
         return sorted(ended, key=lambda one: one.ended_wall_ns)
 
     def _has(self, record: JobRecord) -> bool:
@@ -210,9 +218,9 @@ class History(Command):
             )
 
 
-def _times_resized(run_dir: Path) -> dict[str, int]:
-    """Returns how often the latest malleable jobs of the domain were resized, by their
-    names on nodes; {} if no domain answers."""
+def _malleable_jobs(run_dir: Path) -> dict[str, JobInfo]:
+    """Returns the latest malleable jobs of the domain, by their names on nodes; {} if no
+    domain answers."""
     from cosched.cli.connection import AT_THE_PROMPT, connect_to_running
 
     try:
@@ -221,10 +229,23 @@ def _times_resized(run_dir: Path) -> dict[str, int]:
     except CoschedError:
         return {}
     return {
-        name_on_nodes(job["name"], job["job"]): job["resized"]
+        name_on_nodes(job["name"], job["job"]): job
         for job in jobs
         if job["resized"] is not None
     }
+
+
+def _sum_of(
+    run: Sequence[JobRecord], malleable: Mapping[str, JobInfo]
+) -> JobSummary | None:
+    """Sums up a run; None for a malleable job that goes on, without nodes that it left."""
+    job = malleable.get(run[0].name)
+    if job is None or job["resized"] is None:
+        return summary(run)
+    last_ns = max(record.ended_wall_ns for record in run)
+    if job["ended_ns"] is None and last_ns >= (job["started_ns"] or math.inf):
+        return None
+    return resized_summary(run, job["resized"])
 
 
 def _moment(option: str, text: str, now_ns: int) -> int:

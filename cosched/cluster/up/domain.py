@@ -26,7 +26,7 @@ from cosched.documents import is_there
 from cosched.linux.files.owners import acting_as_owner, acts_for_another
 from cosched.linux.files.whole import write_whole
 from cosched.linux.waiting import comes_true
-from cosched.rundir.directories import check_own, is_listening
+from cosched.rundir.directories import check_own_domain, is_listening
 from cosched.rundir.lock import is_held, was_killed
 
 #: How long members may take to come up.
@@ -216,7 +216,7 @@ def _controller_to_end(
             f"{paths.controller_lock}: its holder was killed; the owner of the domain ends "
             "it with: cosched cluster down"
         )
-    check_own(paths.directory, os.geteuid())
+    check_own_domain(paths.directory, os.geteuid())
     controller = start_controller(place, paths, "--ending")
     try:
         controller.wait_ready()

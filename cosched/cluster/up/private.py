@@ -35,7 +35,7 @@ from cosched.linux.ports import free_ports
 from cosched.linux.waiting import comes_true
 from cosched.rundir.directories import (
     SYSTEM_RUN_DIR,
-    check_own,
+    check_own_domain,
     is_listening,
     make_node_directory,
 )
@@ -143,7 +143,7 @@ def _check_directories(paths: DomainPaths) -> None:
     euid = os.geteuid()
     make_node_directory(NodePaths(paths.run_dir, _this_node()), euid, private=False)
     paths.directory.mkdir(mode=0o755, exist_ok=True)
-    check_own(paths.directory, euid)
+    check_own_domain(paths.directory, euid)
 
 
 @contextlib.contextmanager

@@ -54,7 +54,14 @@ from cosched.node.records.history_writer import _read as earlier_records
 from cosched.node.records.history_writer import history_files
 from cosched.observe import job_summary
 from cosched.observe.history_columns import HISTORY
-from cosched.observe.job_summary import gather, in_words, read_files, runs, summary
+from cosched.observe.job_summary import (
+    gather,
+    in_words,
+    read_files,
+    resized_summary,
+    runs,
+    summary,
+)
 from cosched.rundir.directories import SITE_STATE
 from cosched.rundir.paths import NodePaths
 from tests.tools.desk import FakeDesk
@@ -339,6 +346,36 @@ def test_nodes_of_a_malleable_job_come_and_go_in_one_run():
     assert row == f"3,{43 / 3600:.6f},"
 
 
+def test_nodes_that_a_malleable_job_has_left_do_not_disagree_with_the_others():
+    """n1 has the job at 0 to 10 s, n2 at 0 to 4 s and at 6 to 10 s; n2 gives it no CPU from
+    8 s on."""
+    second = 1_000_000
+    run = [
+        record(intervals_us=((0, 10 * second),)),
+        record(
+            node="n2",
+            ended_wall_ns=BEGAN + 4 * NS_PER_S,
+            intervals_us=((0, 4 * second),),
+        ),
+        record(
+            node="n2",
+            began_wall_ns=BEGAN + 6 * NS_PER_S,
+            intervals_us=((0, 2 * second),),
+            ended_wall_ns=BEGAN + 10 * NS_PER_S,
+        ),
+    ]
+    found = resized_summary(run, 2)
+    assert found.together == pytest.approx(8 / 10)
+    assert found.alone_s == pytest.approx(8)
+    assert found.changes == 2
+    kept = [replace(each, complete_from_us=5 * second) for each in run[:1]]
+    assert resized_summary([*kept, *run[1:]], 2).together == pytest.approx(3 / 5)
+    alone = [replace(each, node="n1") for each in run[1:]]
+    assert resized_summary(alone, 1).together == 1.0
+    none_known = [replace(each, complete_from_us=10 * second) for each in run[:1]]
+    assert resized_summary([*none_known, *run[1:]], 2).together is None
+
+
 @pytest.fixture
 def run_dir(tmp_path):
     for node in ("n1", "n2"):
@@ -401,6 +438,25 @@ def test_history_has_the_changes_of_malleable_jobs_from_their_domain(run_dir):
     }  # fmt: skip
     (heat,) = [job for job in found if job["name"] == "heat-7"]
     assert heat["nodes"] == ["n1"]
+
+
+def test_a_malleable_job_that_runs_has_not_ended_on_the_nodes_that_it_left(run_dir):
+    left = record(node="n1", name="heat-7", job="0.heat-7")
+    with (run_dir / "n1/history.jsonl").open("ab") as stream:
+        stream.write(encode_record(left))
+    desk = FakeDesk(run_dir)
+    began = {"state": "running", "ended_ns": None}
+    desk.job(7, name="heat", minimum=1, resized=1, started_ns=BEGAN, **began)
+    names = [job["name"] for job in _jobs_of(run_dir)]
+    assert names == ["a", "b"]
+    # An earlier domain had a job of the same name and number.
+    desk.job(7, name="heat", minimum=1, resized=1, started_ns=BEGAN + 10**11, **began)
+    assert len(_jobs_of(run_dir)) == 3
+    desk.close()
+
+
+def _jobs_of(run_dir):
+    return json.loads(run_history(run_dir, "--json").output)["jobs"]
 
 
 def test_history_shows_expected_lengths(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -98,6 +99,13 @@ def test_directory_and_stdin_are_passed_on(agent, tmp_path):
     place.mkdir()
     done = agent("lab1", "pwd;", "cat", cwd=place, stdin="typed\n")
     assert done.stdout == f"{ENTERED}{place}\ntyped\n"
+
+
+def test_an_error_of_the_shell_does_not_begin_with_the_directory(tools, tmp_path):
+    words = enter_argv(tools, os.getpid(), (0,), str(tmp_path))
+    done = subprocess.run([*words, "missing"], capture_output=True, text=True, check=False)
+    assert done.returncode == 127
+    assert re.match("cosched: .*missing: not found$", done.stderr)
 
 
 @pytest.mark.parametrize(

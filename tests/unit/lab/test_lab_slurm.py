@@ -126,6 +126,12 @@ def test_jobs_of_a_cpu_are_bounded_by_memory(capsys):
         )
 
 
+def test_end_of_slurm_is_reported(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(slurm, "down", lambda run_dir, environ: True)
+    assert slurm.main(["down", "--run-dir", str(tmp_path)]) == 0
+    assert capsys.readouterr().out == "slurm is down\n"
+
+
 def test_missing_lab_or_slurm_is_one_line(tmp_path, capsys):
     words = ["--run-dir", str(tmp_path), "--job", "a", "--nodes", "2", "--ranks", "2"]
     assert slurm_job.main([*words, "true"]) == 1

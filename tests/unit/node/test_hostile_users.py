@@ -41,6 +41,7 @@ from cosched.node.tasks.job_table import JobTable
 from cosched.node.tasks.left import attach_left, find_left, left_regions
 from cosched.rundir import directories, lock
 from cosched.rundir.directories import (
+    check_own_domain,
     domain_dir_to_ask,
     make_node_directory,
     own_run_dir,
@@ -925,6 +926,18 @@ def test_writable_directory_or_link_is_not_trusted(places, tmp_path):
     own.symlink_to(tmp_path / "elsewhere")
     with pytest.raises(CoschedError, match="is not a directory"):
         to_ask(places)
+
+
+def test_own_link_may_stand_for_the_directory_of_a_domain(tmp_path):
+    disk, place = tmp_path / "disk", tmp_path / "domain"
+    disk.mkdir()
+    place.symlink_to(disk)
+    check_own_domain(place, os.geteuid())
+    disk.chmod(0o777)
+    with pytest.raises(CoschedError, match=f"{disk}: others can write there"):
+        check_own_domain(place, os.geteuid())
+    with pytest.raises(CoschedError, match="is not a directory"):
+        check_own_domain(place, SOMEBODY)  # another user's link
 
 
 def test_named_directory_is_used_unchecked(tmp_path):

@@ -17,6 +17,7 @@ from cosched.core.cluster.queue.queue_events import (
     JobSubmitted,
     Ticked,
 )
+from cosched.core.cluster.queue.sizes.causes import Cause, Why, reason
 from cosched.core.cluster.queue.sizes.dealing import take_evenly, take_least_impact
 from cosched.core.cluster.queue.sizes.harvest_policies import EVEN, LOW_IMPACT, NEVER
 from cosched.core.cluster.queue.sizes.malleable_job import MalleableJob, preferred_nodes
@@ -188,3 +189,10 @@ def test_a_preferred_size_at_the_ideal_changes_nothing(stream, policy):
     same = [replace(each, preferred=each.size) for each in jobs]
     one, other = (simulate(each, nodes, policy, InOrder) for each in (jobs, same))
     assert (one.start_ns, one.end_ns) == (other.start_ns, other.end_ns)
+
+
+def test_free_nodes_up_to_the_preferred_size_and_beyond_are_added_up():
+    gift = Cause(1, Why.GIFT)
+    surplus = Cause(-1, Why.SURPLUS, 3, 5)
+    gave = "gave 1 node to job 5: it prefers 3, 0 were free"
+    assert reason((gift, surplus, gift)) == f"got 2 free nodes; {gave}"

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from enum import Enum
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from cosched.core.cluster.queue.job import JobId
 
@@ -51,5 +52,12 @@ class Cause(Struct, frozen=True, gc=False):
 
 
 def reason(causes: Sequence[Cause]) -> str:
-    """Returns in one line why a job was ordered to change its size."""
-    return "; ".join(map(str, causes))
+    """Returns in one line why a job was ordered to change its size.
+
+    A plan gives free nodes one by one; the line has their sum.
+    """
+    counts: dict[Cause, int] = {}
+    for cause in causes:
+        kind = replace(cause, by=0)
+        counts[kind] = counts.get(kind, 0) + cause.by
+    return "; ".join(str(replace(kind, by=by)) for kind, by in counts.items())
