@@ -89,7 +89,6 @@ class SharedMachine:
         self._arrived = 0  # jobs whose time of submission has come
         self._submitted = 0  # those of them that had room in the queue
         self._running: dict[int, SymbioticRun] = {}
-        self._affected: set[int] = set()  # jobs that may have other neighbours now
         self._decisions = Decisions(engine, self._decide)
         self._decisions.request()
         submit_in_order(engine, [entry.job.submit_ns for entry in stream], self._arrive)
@@ -137,8 +136,6 @@ class SharedMachine:
         self._running[number] = SymbioticRun(
             number, application, halves, self._stream[number].run_ns, now_ns
         )
-        self._affected.add(number)
-        self._affect_neighbours(halves)
 
     def _end(self, which: tuple[int, int]) -> None:
         number, plan = which
@@ -148,7 +145,6 @@ class SharedMachine:
         now_ns = self._engine.now_ns
         self._observe(running, now_ns)
         del self._running[number]
-        self._affect_neighbours(running.halves)
         self.end_ns[number] = now_ns
         self.ended += 1
         self._check_label(number, now_ns)
@@ -181,8 +177,6 @@ class SharedMachine:
         """Computes new speeds and ends for the jobs whose neighbours changed."""
         now_ns = self._engine.now_ns
         for number, running in self._running.items():
-            if number not in self._affected:
-                continue
             beside = self._neighbours(running)
             if beside == running.beside:
                 continue
@@ -194,14 +188,6 @@ class SharedMachine:
             running.plan += 1
             end_ns = now_ns + max(0, round(running.left / running.speed))
             self._engine.at(end_ns, END, self._end, (number, running.plan))
-        self._affected.clear()
-
-    def _affect_neighbours(self, halves: Sequence[int]) -> None:
-        """Notes the jobs beside these halves, whose job has come or goes."""
-        for half in halves:
-            other = self._board.neighbour(half)
-            if other is not None:
-                self._affected.add(other.number)
 
     def _neighbours(self, running: SymbioticRun) -> frozenset[str | None]:
         """Returns the applications beside a job; ``None`` stands for an idle half."""

@@ -106,14 +106,15 @@ class Board:
 
     def remove(self, number: JobId) -> None:
         """Removes a job and frees its halves."""
-        spot, owner = self._at.pop(number), self._owner
+        spot = self._at.pop(number)
         for half in (*spot.halves, *spot.closed):
-            if half in self._queued:
-                self._leave_queue(half, number, self._queued.pop(half))
+            queued = self._queued.pop(half, None)
+            if queued is not None:
+                self._leave_queue(half, number, queued)
             elif half >> 1 in self._out:
-                owner[half] = _NOBODY
+                self._owner[half] = _NOBODY
             else:
-                owner[half] = None
+                self._owner[half] = None
                 self.free += 1
 
     def _leave_queue(

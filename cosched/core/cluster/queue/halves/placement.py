@@ -25,7 +25,6 @@ A job that fits on a board still fits after other jobs have left. Plans depend o
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from itertools import islice
 from types import MappingProxyType
 from typing import TypeAlias
 
@@ -106,8 +105,7 @@ def spread(affinity: Affinity, forbids: Forbids = _forbids_none) -> Placement:
     are free. forbids: which applications are no neighbours."""
 
     def place(job: SharingJob, board: Board) -> Placed | None:
-        wanted = job.spread
-        if not job.shares or board.free < wanted:
+        if not job.shares:
             return whole(job, board)
         suited: list[tuple[float, int]] = []
         # Large jobs have the same few neighbours on many nodes.
@@ -122,6 +120,7 @@ def spread(affinity: Affinity, forbids: Forbids = _forbids_none) -> Placement:
                 worth = known[kind]
             if worth is not None:
                 suited.append((-worth, half))
+        wanted = job.spread
         if len(suited) < wanted:
             return whole(job, board)
         return Placed(tuple(half for _, half in sorted(suited)[:wanted]))
@@ -158,9 +157,11 @@ def by_learner(learner: Learner) -> Affinity:
 
 def _first(board: Board, wanted: int) -> list[int] | None:
     """Returns the first ``wanted`` empty nodes; None if there are fewer."""
-    if board.free < 2 * wanted:
-        return None
-    nodes = list(islice(board.empty_nodes(), wanted))
+    nodes: list[int] = []
+    for node in board.empty_nodes():
+        if len(nodes) == wanted:
+            break
+        nodes.append(node)
     return nodes if len(nodes) == wanted else None
 
 
