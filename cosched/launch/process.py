@@ -16,6 +16,9 @@ RUSAGE_CHILDREN includes its CPU time, unless it gets SIGKILL. If this process i
 the kernel sends the launcher ``death_signal``. A process that cannot be killed is left
 after a while. A connection that ssh keeps for later commands of the user (ControlPersist)
 is no part of the job: it is left at once.
+
+Shared memory. A rank that is ended by a signal leaves the files of its MPI library in
+/dev/shm. They are noted before a signal is passed on, and removed at the end.
 """
 
 from __future__ import annotations
@@ -26,16 +29,22 @@ import resource
 import signal
 import time
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from cosched.core.errors import CoschedError
 from cosched.linux import proc
 from cosched.linux.prctl import adopt_orphans, die_with_parent
 from cosched.linux.processes.signals import send
 
+if TYPE_CHECKING:
+    from cosched.linux.files.mpi_segments import Files
+
 #: How long ranks may take to end after their launcher.
 RANKS_LINGER_S = 3.0
 TERM_S = 2.0
 KILL_S = 5.0
+#: How many processes of a job are looked at for shared memory that they may leave.
+RANKS_MOST = 4096
 
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 #: Signals that are not passed on: those of a fault and of the terminal, those that Python
@@ -96,6 +105,7 @@ class _Run:
         self._status: int | None = None
         self._children_left = True
         self._interrupted = False
+        self._segments: Files = {}  # shared memory of ranks that are about to end
         # The launcher also ignores the signals that this process ignores (nohup).
         self._waited = {
             number
@@ -114,6 +124,7 @@ class _Run:
             raise
         status = self._wait_for_launcher()
         self._end_the_rest(killed=os.WIFSIGNALED(status))
+        self._remove_segments()
         if self._interrupted and status in _FAILED:
             return _EXIT_INTERRUPTED << 8
         return status
@@ -172,6 +183,8 @@ class _Run:
     def _forward(self, info: signal.struct_siginfo) -> None:
         number = info.si_signo
         self._interrupted |= number == signal.SIGINT
+        if number in _ENDING:
+            self._note_segments()
         if number not in _KEYS or info.si_code != _SI_KERNEL:
             send(self._pid, number)
         if number == signal.SIGTSTP:
@@ -183,12 +196,25 @@ class _Run:
     def _end_the_rest(self, *, killed: bool) -> None:
         if self._gone_within(0.0 if killed else RANKS_LINGER_S):
             return
+        self._note_segments()
         self._terminate_rest()
         if self._gone_within(TERM_S):
             return
         from cosched.linux.processes.descendants import kill_descendants
 
         kill_descendants(KILL_S, kept=_ssh_masters())
+
+    def _note_segments(self) -> None:
+        from cosched.linux.files.mpi_segments import mapped_files
+
+        ranks = proc.started_by(os.getpid(), RANKS_MOST, lambda _: True)
+        self._segments |= mapped_files(ranks)
+
+    def _remove_segments(self) -> None:
+        if self._segments:
+            from cosched.linux.files.mpi_segments import remove_unused
+
+            remove_unused(self._segments)
 
     def _gone_within(self, seconds: float) -> bool:
         """Waits for the end of every child of the job. A signal that asks us to end ends

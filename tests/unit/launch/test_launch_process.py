@@ -13,6 +13,8 @@ import shlex
 import signal
 import subprocess
 import sys
+import uuid
+from pathlib import Path
 
 import pytest
 
@@ -223,6 +225,35 @@ def test_orphans_that_ignore_sigterm_are_killed():
     done = shell("(trap '' TERM; setsid sleep 1000 & echo $!); exit 7", stderr=None)
     assert done.returncode == 7
     assert gone(int(done.stdout))
+
+
+MAPS_A_SEGMENT = """
+import mmap, os, signal, sys
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+os.umask(0o077)
+with open(sys.argv[1], "w+b") as file:
+    file.truncate(4096)
+    kept = mmap.mmap(file.fileno(), 0)
+print("mapped", flush=True)
+signal.pause()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_shared_memory_of_interrupted_ranks_is_removed(number):
+    path = Path(f"/dev/shm/mpich_shm_{uuid.uuid4().hex}")
+    other = path.with_name(f"cosched-test-{path.name}")
+    program = shlex.join([sys.executable, "-c", MAPS_A_SEGMENT])
+    script = f"{program} {other} & exec {program} {path}"
+    try:
+        with start("sh", "-c", script) as process:
+            assert [process.stdout.readline() for _ in range(2)] == ["mapped\n"] * 2
+            process.send_signal(number)
+        assert not path.exists()
+        assert other.exists()  # its name is not that of an MPI library
+    finally:
+        path.unlink(missing_ok=True)
+        other.unlink(missing_ok=True)
 
 
 def test_orphans_have_time_to_end():

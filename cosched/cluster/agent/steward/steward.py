@@ -46,12 +46,6 @@ from cosched.cluster.agent.frames import (
 from cosched.cluster.agent.input import InputPipe
 from cosched.cluster.agent.steward.children import Children
 from cosched.cluster.agent.steward.killing import JobPlace, Killer
-from cosched.cluster.agent.steward.leftovers import (
-    Files,
-    mapped_files,
-    members,
-    remove_unused,
-)
 from cosched.cluster.agent.steward.mate_addresses import introduce
 from cosched.cluster.agent.steward.outputs import TaskOutputs
 from cosched.cluster.agent.steward.stopping import Stopper
@@ -79,6 +73,12 @@ from cosched.core.cluster.startup.questions import Question
 from cosched.core.complaints import fault
 from cosched.core.decoding import printable
 from cosched.core.errors import CoschedError
+from cosched.linux.files.mpi_segments import (
+    Files,
+    mapped_files,
+    members,
+    remove_unused,
+)
 from cosched.linux.identity import StillPrivileged
 from cosched.linux.processes.limits import limit_task, most_processes
 from cosched.service.loop import Watch

@@ -4,7 +4,7 @@ A library that is not finalized leaves its files in /dev/shm, and they take memo
 is removed under four conditions. It has the name of such a file, and a task of the job had
 it mapped. It belongs to the job's user, and no other user may open it. No process maps it.
 
-Limits: files of a node whose tasks died all at once are not known, so they stay.
+Limits: files of tasks that died all at once are not known, so they stay.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cosched.cluster.agent.steward.leftovers import (
+from cosched.linux.files.mpi_segments import (
     SHARED_MEMORY,
     mapped_files,
     remove_unused,
