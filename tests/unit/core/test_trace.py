@@ -220,12 +220,13 @@ def test_trace_has_the_rank_of_a_task(written):
 
 
 def run_replay(*arguments):
-    return CliRunner().invoke(Replay.click_command, [str(a) for a in arguments])
+    words = [str(a) for a in arguments]
+    return CliRunner().invoke(Replay.click_command, words, standalone_mode=False)
 
 
 def test_replay_reports_no_difference(written):
     result = run_replay(written[0])
-    assert result.exit_code == 0
+    assert result.return_value == 0
     assert "4 events in 1 segment: no difference" in result.output
 
 
@@ -252,7 +253,7 @@ def test_replay_shows_the_first_difference_and_fails(written, change):
     path, lines = written
     forge(path, lines, 7, change)  # header, then a note and a step each
     result = run_replay(path)
-    assert result.exit_code == 1
+    assert result.return_value == 1
     assert f"{CURRENT}:7: " in result.output
     assert "after 3 events" in result.output
     document = json.loads(run_replay("--json", path).output)
@@ -266,7 +267,7 @@ def test_replay_shows_the_error_of_a_machine(written, monkeypatch):
 
     monkeypatch.setattr(NodeScheduler, "handle", fail)
     result = run_replay(written[0])
-    assert result.exit_code == 1
+    assert result.return_value == 1
     assert "LookupError: no such group" in result.output
 
 

@@ -50,5 +50,7 @@ def checked(timers: Timers) -> None:
 @settings(max_examples=100, deadline=None)
 def test_no_time_of_a_job_is_missed(data, timing, slowest, seed):
     system = data.draw(systems(domains=3, timing=st.just(timing)))
-    with patch.object(Timers, "wake_up", checked):
+    checks = patch.object(Timers, "wake_up", autospec=True, side_effect=checked)
+    with checks as woken:
         run(replace(system, delay=5), 2_000, slowest, seed)
+    assert woken.called
