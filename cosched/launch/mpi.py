@@ -106,7 +106,7 @@ class _Search:
             raise self._mismatch(*self._others[0], f"give {wanted.title}'s with --mpi")
         raise CoschedError(
             f"no MPI found: no mpiexec beside {self._where()} nor in PATH; install one "
-            f"({self._where()} -m pip install mpich) or name it with --mpi"
+            f"({self._installs(Family.MPICH)}) or name it with --mpi"
         )
 
     def of_family(self, family: Family) -> Mpi:
@@ -114,8 +114,8 @@ class _Search:
         if found is None:
             raise CoschedError(
                 f"no {family.title} found: no mpiexec of it beside {self._where()} "
-                f"nor in PATH; install it ({self._where()} -m pip install "
-                f"{family.value}) or give its path to --mpi"
+                f"nor in PATH; install it ({self._installs(family)}) or give its path "
+                "to --mpi"
             )
         return self._checked(found)
 
@@ -187,6 +187,12 @@ class _Search:
 
     def _where(self) -> str:
         return str(self._program.interpreter or self._places.python_bin / "python")
+
+    def _installs(self, family: Family) -> str:
+        """Returns how a user gets an MPI: the Python of a system's package has no pip."""
+        if Path(self._where()).with_name("pip").exists():
+            return f"{self._where()} -m pip install {family.value}"
+        return f"the system's package of {family.title}"
 
 
 def _directories(program: Program, places: SearchPath) -> Iterator[Path]:

