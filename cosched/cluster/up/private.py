@@ -60,7 +60,7 @@ def start_private(run_dir: Path, note: Callable[[str], object] = lambda line: No
     system's is replaced; its jobs that wait are kept.
     """
     paths = DomainPaths(run_dir)
-    if paths.config.exists() and not (_is_private(paths) or _is_replaceable(paths)):
+    if _is_configured(paths) and not (_is_private(paths) or _is_replaceable(paths)):
         raise NoDomain(
             f"the domain in {run_dir} is down; start it with: cosched cluster up"
         )
@@ -119,9 +119,18 @@ def _this_node() -> str:
     return member_of(os.uname().nodename)
 
 
+def _is_configured(paths: DomainPaths) -> bool:
+    """Returns whether a run directory is that of a domain. Raises CoschedError if this user
+    may not look there."""
+    try:
+        return paths.config.exists()
+    except PermissionError as error:
+        raise CoschedError(f"{paths.run_dir}: {error.strerror}; use --run-dir") from None
+
+
 def _is_private(paths: DomainPaths) -> bool:
     """Returns whether the domain in a directory is a private one of this user."""
-    if not paths.config.exists() or is_coupled(paths.config):
+    if not _is_configured(paths) or is_coupled(paths.config):
         return False
     config = load_config(paths.config)
     is_own = paths.directory.lstat().st_uid == os.geteuid()

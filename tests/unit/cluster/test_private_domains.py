@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -58,6 +60,15 @@ def test_missing_member_of_a_private_domain_is_started(
     restore_private(paths.run_dir, lines.append)
     assert started == [([missing], "--idle", "60")]
     assert [each.startswith(line) for each in lines] == [True]
+
+
+def test_folder_of_another_user_is_one_line(paths, monkeypatch):
+    def refuse(path, **_options):
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "stat", refuse)
+    with pytest.raises(CoschedError, match="run: Permission denied; use --run-dir"):
+        start_private(paths.run_dir, pytest.fail)
 
 
 def test_domain_of_several_nodes_is_never_a_private_one(paths, started):
