@@ -8,6 +8,12 @@ from dataclasses import dataclass
 from cosched.core.errors import CoschedError
 from cosched.linux.system_text import to_wire
 
+#: The fields of a job that are numbers.
+_NUMBERS = (
+    *("ranks", "nodes", "ppn", "minimum", "ideal", "preferred", "time_s", "cpus"),
+    "memory_bytes",
+)
+
 
 @dataclass(frozen=True)  # slots would make this class twice, at each start
 class Job:
@@ -85,6 +91,9 @@ class Job:
         """Raises CoschedError for a job that cannot be sent."""
         if isinstance(self.argv, str) or not self.argv or not self.argv[0]:
             raise CoschedError("a job needs a program: a list of words")
+        for name in _NUMBERS:
+            if isinstance(value := getattr(self, name), str):
+                raise CoschedError(f"{name}: {value!a} is a text, not a number")
         for word in (*self.argv, self.output, self.error, self.input, self.cwd):
             to_wire(word)
         mates = (*self.mates, self.within, self.mate_first, self.delay, self.mate_token)

@@ -736,6 +736,8 @@ def test_programs_submit_and_watch_jobs(desk):
         client.cancel(number)
         with pytest.raises(CoschedError, match="a job needs a program: a list of words"):
             client.submit(Job("true"))
+        with pytest.raises(CoschedError, match="time_s: '2' is a text, not a number"):
+            client.submit(Job(["true"], time_s="2"))
     assert desk.submissions[0]["environ"] == {"PATH": "/bin"}
 
 
