@@ -95,7 +95,7 @@ def test_helper_of_another_c_library_starts(preloaded, tmp_path):
 
 
 def test_program_with_the_address_sanitizer_starts(preloaded, tmp_path):
-    """The sanitizer refuses to start behind another library unless it is told to."""
+    """The sanitizer does not start behind another library without an option."""
     program = tmp_path / "checked"
     words = ["gcc", "-x", "c", "-", "-fsanitize=address", "-o", program]
     subprocess.run(words, input=HELPER.encode(), check=True)
