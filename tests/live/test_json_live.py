@@ -37,7 +37,7 @@ def test_json_fields_match_documentation(node, run_dir):
     compare(run_dir, "why", name)
     for word in ("suspend", "resume", "detach"):
         compare(run_dir, word, name)
-    compare(run_dir, "advise", "a", "--for", "1s")
+    compare(run_dir, "advise", "a")
     for task in (first, second):
         task.ask("leave")
     eventually(lambda: not node.status()["jobs"], "the end of both")
