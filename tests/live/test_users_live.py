@@ -166,7 +166,7 @@ def test_user_beside_root_daemons_sees_only_own_jobs(machine):
     # His own job, and no other.
     assert machine.cosched(USER, "suspend", "mine").endswith("suspended")
     assert machine.cosched(USER, "resume", "mine").startswith(f"node {machine.node}")
-    assert "belongs to root" in machine.cosched(USER, "suspend", "roots", status=1)
+    assert "belongs to uid 0" in machine.cosched(USER, "suspend", "roots", status=1)
     assert "only its owner" in machine.cosched(USER, "why", "0.roots", status=1)
     assert "for root" in machine.cosched(USER, "config", "set", "slice=1s", status=1)
     for file in ("scheduler.log", "trace.jsonl", "history.jsonl", "scheduler.lock"):
