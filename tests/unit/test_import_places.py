@@ -124,7 +124,11 @@ ALLOWED = {
     "cosched/lab/lab.py": ({"cosched.lab.files"}, START_UP),
     "cosched/launch/compile.py": ({"shutil", "subprocess", "tempfile"}, START_UP),
     "cosched/launch/process.py": (
-        {"psutil", "cosched.linux.processes.descendants"},
+        {
+            "psutil",
+            "cosched.linux.files.mpi_segments",
+            "cosched.linux.processes.descendants",
+        },
         START_UP,
     ),
     "cosched/launch/shim.py": ({"concurrent.futures"}, START_UP),
