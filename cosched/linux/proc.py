@@ -11,11 +11,12 @@ later. Functions about one process therefore check first that it was not reaped.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 from cosched.core.decoding import Malformed, parse_integer, shown_text
@@ -143,6 +144,23 @@ def started_by(
             if belongs(child):
                 found.append(child)
                 parents.append(child)
+    return found
+
+
+def processes(root: Path = ROOT) -> Iterator[int]:
+    """Yields all processes."""
+    for name in os.listdir(root / "proc"):
+        if name.isdecimal():
+            yield integer(name)
+
+
+def in_groups(groups: Collection[int]) -> list[int]:
+    """Returns the processes in these process groups."""
+    found = []
+    for pid in processes() if groups else ():
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            if os.getpgid(pid) in groups:
+                found.append(pid)
     return found
 
 

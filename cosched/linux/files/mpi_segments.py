@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -33,16 +33,6 @@ NAMES = (
 Files = dict[Path, tuple[int, int]]
 
 
-def members(groups: Collection[int]) -> list[int]:
-    """Returns the processes in these process groups."""
-    found = []
-    for pid in _processes() if groups else ():
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            if os.getpgid(pid) in groups:
-                found.append(pid)
-    return found
-
-
 def mapped_files(pids: Iterable[int]) -> Files:
     """Returns the files of MPI libraries that these processes have mapped."""
     found: Files = {}
@@ -60,7 +50,7 @@ def remove_unused(files: Files) -> list[Path]:
     by no process; returns them."""
     if not files:
         return []
-    used = {path for pid in _processes() for path in _mapped_paths(pid)}
+    used = {path for pid in proc.processes() for path in _mapped_paths(pid)}
     removed = []
     for path, identity in files.items():
         with contextlib.suppress(OSError):
@@ -79,12 +69,6 @@ def remove_unused(files: Files) -> list[Path]:
 
 def _is_of_mpi(name: str) -> bool:
     return any(fnmatch(name, pattern) for pattern in NAMES)
-
-
-def _processes() -> Iterator[int]:
-    for name in os.listdir("/proc"):
-        if name.isdecimal():
-            yield proc.integer(name)
 
 
 def _mapped_paths(pid: int) -> set[Path]:

@@ -73,12 +73,8 @@ from cosched.core.cluster.startup.questions import Question
 from cosched.core.complaints import fault
 from cosched.core.decoding import printable
 from cosched.core.errors import CoschedError
-from cosched.linux.files.mpi_segments import (
-    Files,
-    mapped_files,
-    members,
-    remove_unused,
-)
+from cosched.linux import proc
+from cosched.linux.files.mpi_segments import Files, mapped_files, remove_unused
 from cosched.linux.identity import StillPrivileged
 from cosched.linux.processes.limits import limit_task, most_processes
 from cosched.service.loop import Watch
@@ -326,7 +322,7 @@ class Steward:
         if self._ending:
             return
         self._ending = True
-        self._shared_memory = mapped_files(members(self._children.alive))
+        self._shared_memory = mapped_files(proc.in_groups(self._children.alive))
         for task in self._children.tasks:
             task.process.discard()
         self._children.signal_all(signal.SIGTERM)
