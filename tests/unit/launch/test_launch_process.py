@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import uuid
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -49,11 +50,16 @@ def command(*argv, linger_s=0.2, term_s=0.2):
     return [sys.executable, "-c", settings + RUN, *argv]
 
 
+@contextmanager
 def start(*argv, **options):
-    return subprocess.Popen(
-        command(*argv),
-        **{"stdout": subprocess.PIPE, "text": True, "bufsize": 1, **options},
-    )
+    """Runs ``argv``; kills it if the test fails, which must not wait for its end."""
+    pipes = {"stdout": subprocess.PIPE, "text": True, "bufsize": 1}
+    with subprocess.Popen(command(*argv), **{**pipes, **options}) as process:
+        try:
+            yield process
+        except BaseException:
+            process.kill()
+            raise
 
 
 def run(*argv, patient=False, **options):
@@ -234,7 +240,7 @@ os.umask(0o077)
 with open(sys.argv[1], "w+b") as file:
     file.truncate(4096)
     kept = mmap.mmap(file.fileno(), 0)
-print("mapped", flush=True)
+os.write(1, b"mapped\\n")  # in one piece, since two processes write
 signal.pause()
 """
 
