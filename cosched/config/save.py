@@ -15,6 +15,7 @@ from cosched.core.config.layers import merge
 from cosched.core.config.relations import judge
 from cosched.core.config.schema import BY_PATH
 from cosched.core.errors import CoschedError
+from cosched.core.hostlist import without_hosts
 from cosched.linux.files.whole import READABLE, write_whole
 
 
@@ -51,7 +52,8 @@ def with_other_nodes(
     removed: Collection[str] = (),
 ) -> str:
     """Returns the text of a ``domain.toml`` with other nodes. name: stands for the file in
-    errors. added: their addresses by name. trusted: those that go into ``root_from``."""
+    errors. added: their addresses by name. trusted: those that go into ``root_from``.
+    removed: these leave ``root_from`` and the lists of ``[resources]``, too."""
     document = _parsed(text, name)
     nodes = _section(document, "nodes", name)
     for each in removed:
@@ -63,7 +65,32 @@ def with_other_nodes(
     root_from += [each for each in trusted if each not in root_from]
     if root_from != list(security.get("root_from", ())):
         _section(document, "security", name)["root_from"] = root_from
+    resources = document.get("resources", {})
+    _leave_features(resources.get("features", {}), removed)
+    for numbers in resources.get("counts", {}).values():
+        _leave_counts(numbers, removed)
     return tomlkit.dumps(document)
+
+
+def _leave_features(features: Any, removed: Collection[str]) -> None:
+    """Takes nodes out of ``NAME = "NODES"``; a feature without a node goes."""
+    for each, nodes in list(features.items()):
+        left = without_hosts(nodes, removed)
+        if not left:
+            del features[each]
+        elif left != nodes:
+            features[each] = left
+
+
+def _leave_counts(numbers: Any, removed: Collection[str]) -> None:
+    """Takes nodes out of ``"NODES" = NUMBER``."""
+    for nodes, number in list(numbers.items()):
+        left = without_hosts(nodes, removed)
+        if left == nodes:
+            continue
+        del numbers[nodes]
+        if left:
+            numbers[left] = number
 
 
 def edited(text: str, name: str, values: Mapping[str, Any]) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Collection
 
 from cosched.core.decoding import check_printable, parse_integer
 from cosched.core.errors import CoschedError
@@ -37,6 +38,14 @@ def expand_hosts(text: str) -> tuple[str, ...]:
         twice = next(name for name, times in Counter(names).items() if times > 1)
         raise CoschedError(f"'{text}' names {twice} twice")
     return tuple(names)
+
+
+def without_hosts(text: str, removed: Collection[str]) -> str:
+    """Returns a list without these names: the same text if it has none of them, and ''
+    if no name is left. Raises CoschedError as ``expand_hosts``."""
+    names = expand_hosts(text)
+    left = [name for name in names if name not in removed]
+    return text if len(left) == len(names) else ",".join(left)
 
 
 def _split(text: str) -> list[str]:

@@ -73,3 +73,15 @@ def test_a_job_that_can_never_run_is_refused_in_one_line(user, options, says):
     assert (status != 0, out) == (True, "")
     assert err == f"cosched: infeasible: {says}\n"
     assert json.loads(user.run("queue", "--json")[1])["jobs"] == []
+
+
+def test_a_removed_node_leaves_the_lists_of_resources(user):
+    assert user.run("cluster", "remove", "n2", "--wait")[0] == 0
+    text = user.rig.paths.config.read_text()
+    assert "n2" not in text
+    user.rig.kill("controller")
+    user.rig.start("controller")
+    user.rig.until_up("n1")
+    assert user.hosts_of(user.submit("--need", "gpu", *STAY)) == ["n1"]
+    error = user.run("submit", "--constraint", "bigmem", "true")[2]
+    assert "the domain has no feature 'bigmem'; it has none" in error
