@@ -209,15 +209,15 @@ class Client:
 
     def resize(
         self,
-        number: int,
+        job: int | JobRef,
         minimum: int | None = None,
         ideal: int | None = None,
         preferred: int | None = None,
     ) -> JobBounds:
-        """Gives a malleable job other sizes, in nodes; returns all of them. None: this one
-        stays."""
+        """Gives a malleable job, or each task of an array that has not ended, other sizes,
+        in nodes; returns all of them. None: this one stays."""
         sizes = {"minimum": minimum, "ideal": ideal, "preferred": preferred}
-        found = self._ask("resize", job=number, **sizes)
+        found = self._ask("resize", **_as_request(job), **sizes)
         return JobBounds(found["minimum"], found["ideal"], found["preferred"])
 
     def nodes(self) -> list[NodeInfo]:

@@ -51,10 +51,7 @@ class _OfJobs(Command):
                 except CoschedError as error:
                     problems[job] = str(error)
         if self.as_json:
-            rows = [
-                {"job": str(job) if job.tasks else job.number, "error": error}
-                for job, error in problems.items()
-            ]
+            rows = [{"job": _shown(job), "error": error} for job, error in problems.items()]
             click.echo(json.dumps({"jobs": rows}))
         else:
             for job in (job for job, error in problems.items() if error is None):
@@ -62,6 +59,11 @@ class _OfJobs(Command):
         for problem in filter(None, problems.values()):
             print(f"cosched: {problem}", file=sys.stderr)
         return int(any(problems.values()))
+
+
+def _shown(job: JobRef) -> int | str:
+    """Returns a job for JSON: its number, or the text of some tasks of an array."""
+    return str(job) if job.tasks else job.number
 
 
 @command("cancel")
@@ -143,33 +145,31 @@ def _bounds(text: str, _what: str) -> Bounds:
 class Resize(Command):
     """Change the sizes of a malleable job of yours.
 
-    JOB is a number, as cosched queue shows it. NODES is a minimum and an ideal: 2..6, or 4
-    for both. With 2.. the ideal stays as it is, and with ..6 the minimum. 2..4..6 has the
-    preferred size between them, and ..4.. changes it alone. The job may wait or run. A job
-    that runs on more nodes than its ideal gives some back, as soon as its program allows.
-    One below its minimum gets free nodes before other jobs do. The time limit is for the
-    ideal: with half the ideal the job has twice the time.
+    JOB is a number, as cosched queue shows it, or the name of one live job of yours. The
+    number of an array means all its tasks that have not ended. NODES is a minimum and an
+    ideal: 2..6, or 4 for both. With 2.. the ideal stays as it is, and with ..6 the minimum.
+    2..4..6 has the preferred size between them, and ..4.. changes it alone. The job may
+    wait or run. A job that runs on more nodes than its ideal gives some back, as soon as
+    its program allows. One below its minimum gets free nodes before other jobs do. The time
+    limit is for the ideal: with half the ideal the job has twice the time.
 
     \b
     Examples:
       cosched resize 12 2..6
-      cosched resize 12 4
+      cosched resize 12_7-9 4
       cosched resize 12 2..4..6
     """
 
-    job: int = argument(
-        metavar="JOB",
-        type=click.IntRange(min=1),
-        shell_complete=complete_domain_jobs,
-    )
+    job: str = argument(metavar="JOB", shell_complete=complete_domain_jobs)
     bounds: Bounds = argument(metavar="NODES", type=Parsed("NODES", _bounds))
     run_dir: Path = domain_dir_option()
     as_json: bool = json_option()
 
     def run(self) -> None:
         with connect(self.run_dir) as client:
-            bounds = client.resize(self.job, *self.bounds)
+            (job,) = find_own_jobs(client, [self.job], os.geteuid(), "cosched resize")
+            bounds = client.resize(job, *self.bounds)
         if self.as_json:
-            click.echo(json.dumps({"job": self.job, **bounds._asdict()}))
+            click.echo(json.dumps({"job": _shown(job), **bounds._asdict()}))
         else:
-            click.echo(f"job {self.job}: {size_text(None, bounds, unit=' nodes')}")
+            click.echo(f"job {job}: {size_text(None, bounds, unit=' nodes')}")

@@ -471,6 +471,13 @@ def test_resize_sends_the_bounds_that_are_given(desk, word, asked, shown):
     assert (found["job"], found["minimum"]) == (7, minimum or 1)
 
 
+def test_resize_names_tasks_of_an_array(desk):
+    desk.job(7, minimum=1, ideal=8)
+    assert run("resize", "7_2-3", "2..4").stdout == "job 7_2-3: 2-4 nodes\n"
+    assert (desk.asked[-1]["job"], desk.asked[-1]["tasks"]) == (7, "2-3")
+    assert json.loads(run("resize", "7_2", "2", "--json").stdout)["job"] == "7_2"
+
+
 @pytest.mark.parametrize(
     "word", ["", "..", "....", "x", "1..2..3..4", "-1", "2-6", "1.5", "9" * 99]
 )

@@ -6,6 +6,9 @@ with its ideal follows the ideal.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 from msgspec.structs import replace
 
 from cosched.cluster.engines.native.jobs import Jobs
@@ -27,18 +30,36 @@ def bounds_of(job: Submission, nodes_most: int) -> JobBounds | None:
     return JobBounds(job.minimum, ideal, preferred)
 
 
-def change_bounds(
-    jobs: Jobs,
-    number: int,
-    minimum: int | None,
-    ideal: int | None,
-    preferred: int | None,
-    kind: str,
-) -> JobBounds:
-    """Gives a job other sizes, in nodes; None: this one stays. Returns all of them.
+class Wanted(NamedTuple):
+    """The sizes that a user gives a job, in nodes; None: this one stays."""
+
+    minimum: int | None
+    ideal: int | None
+    preferred: int | None
+
+
+def change_all(jobs: Jobs, numbers: Sequence[int], wanted: Wanted, kind: str) -> JobBounds:
+    """Gives each of these jobs other sizes, as ``_change``. A job of several that cannot
+    have them stays as it is. Returns the sizes of the first one that has changed. Raises
+    CoschedError if none can have them."""
+    changed: list[JobBounds] = []
+    refused: list[CoschedError] = []
+    for number in numbers:
+        try:
+            changed.append(_change(jobs, number, wanted, kind))
+        except CoschedError as error:
+            refused.append(error)
+    if not changed:
+        raise refused[0]
+    return changed[0]
+
+
+def _change(jobs: Jobs, number: int, wanted: Wanted, kind: str) -> JobBounds:
+    """Gives a job other sizes; returns all of them.
 
     kind: ``queue.size`` of the domain. Raises CoschedError for a job that has ended or is
     rigid, and for sizes that it cannot have; nothing has changed then."""
+    minimum, ideal, preferred = wanted
     record = jobs.records.get(number)
     if number in jobs.records.unresolved:
         raise jobs.not_known_yet(f"job {number}")

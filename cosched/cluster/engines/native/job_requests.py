@@ -21,7 +21,7 @@ from cosched.cluster.engines.native.halves_answers import (
     pairs_of,
 )
 from cosched.cluster.engines.native.job_answers import JobAnswers
-from cosched.cluster.engines.native.job_bounds import change_bounds
+from cosched.cluster.engines.native.job_bounds import Wanted, change_all
 from cosched.cluster.engines.native.jobs import Jobs
 from cosched.cluster.engines.native.node_entries import NodeEntries, NodeEntry, NodeState
 from cosched.cluster.engines.native.size_answers import describe_changes
@@ -206,10 +206,10 @@ class JobRequests:
     async def _resize(self, person: Person, request: dict[str, Any]) -> Any:
         number = self._own(person, request)
         names = ("minimum", "ideal", "preferred")
-        minimum, ideal, preferred = (_bound(request, name) for name in names)
-        kind = self._config.queue.size
+        wanted = Wanted(*(_bound(request, name) for name in names))
+        numbers = named_tasks(self._store, number, request.get("tasks", ""))
         with changing(f"job {number}"):
-            bounds = change_bounds(self._jobs, number, minimum, ideal, preferred, kind)
+            bounds = change_all(self._jobs, numbers, wanted, self._config.queue.size)
         return {"job": number, **bounds._asdict()}
 
     # --- nodes ----------------------------------------------------------------------------

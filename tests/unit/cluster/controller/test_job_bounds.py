@@ -63,6 +63,20 @@ def test_job_that_waits_for_another_one_gets_other_bounds(store):
     asyncio.run(scenario())
 
 
+def test_each_task_of_an_array_that_has_not_ended_gets_other_bounds(store):
+    async def scenario():
+        controller, first = with_a_held_job(store, array="1-3")
+        controller.submitting.cancel(first + 1)
+        assert "ok" in await resize(controller, first, minimum=2)
+        assert "ok" in await resize(controller, first, tasks="3", ideal=3)
+        jobs = [store.find(first + task).submission for task in range(3)]
+        assert [(job.minimum, job.ideal) for job in jobs] == [(2, 2), (1, 2), (2, 3)]
+        refused = await resize(controller, first, tasks="2", ideal=3)
+        assert refused["error"].startswith(f"job {first + 1}: ")
+
+    asyncio.run(scenario())
+
+
 def test_ideal_of_all_nodes_stays_so(store):
     async def scenario():
         controller, number = with_a_held_job(store, ideal=0)
