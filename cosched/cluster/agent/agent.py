@@ -224,7 +224,7 @@ class Agent:
                     self._end(CoschedError(reason))
             case Leave():
                 self._log(printable(message.why))
-                self._end()
+                self._starts.when_pages_removed(self._end)
             case UserReply():
                 self._requests.take(message)
             case EndNoted():

@@ -105,6 +105,10 @@ class NodeStarts:
         """Starts tasks by these stewards from now on."""
         self._stewards = stewards
 
+    def when_pages_removed(self, call: Callable[[], None]) -> None:
+        """Calls ``call`` once no page of a job that has left this node is here."""
+        self._admissions.when_closed(call)
+
     def reports(self) -> tuple[StartReport, ...]:
         """Returns a report about each start on this node."""
         latest_first = sorted(self._jobs, reverse=True)

@@ -231,6 +231,7 @@ class Admissions:
         self._node = node
         self._kept: dict[Start, Admission] = {}
         self._closing: list[Start] = []
+        self._on_closed: list[Callable[[], None]] = []  # until none is closing
 
     def get(self, start: Start) -> Admission | None:
         """Returns the admission of a start, if this node is a part of that job."""
@@ -239,6 +240,17 @@ class Admissions:
     def has(self, start: Start) -> bool:
         """Returns whether a process of this node may still keep a page of a start."""
         return start in self._kept or start in self._closing
+
+    def when_closed(self, call: Callable[[], None]) -> None:
+        """Calls ``call`` once the page of each admission that has ended is removed."""
+        self._on_closed.append(call)
+        self._check_closed()
+
+    def _check_closed(self) -> None:
+        if not self._closing:
+            waiting, self._on_closed = self._on_closed, []
+            for call in waiting:
+                call()
 
     def reports(self) -> dict[Start, StartReport]:
         """Returns the starts for the controller's recovery; they may have tasks here."""
@@ -317,5 +329,6 @@ class Admissions:
         def closed() -> None:
             self._closing.remove(start)
             self._node.check_over(start)
+            self._check_closed()
 
         admission.close(closed)

@@ -350,6 +350,21 @@ def test_admission_ends_with_its_keeper():
     assert not node.keepers[0].killed
 
 
+def test_agent_that_leaves_waits_until_pages_are_removed():
+    node, dropped = Node(), []
+
+    def leave():
+        dropped.append(list(node.dropped))
+
+    node.admissions.when_closed(leave)
+    assert dropped == [[]]
+    node.admit().admissions.dismiss(START)
+    node.admissions.when_closed(leave)
+    assert len(dropped) == 1
+    node.keepers[0].end()
+    assert dropped == [[], [1]]
+
+
 def test_keeper_that_does_not_end_is_killed():
     node = Node().admit()
     node.admissions.dismiss(START)
