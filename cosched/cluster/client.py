@@ -133,8 +133,11 @@ class Client:
 
     def submit(self, submission: Submission) -> int:
         """Submits a job; returns its number, which is stored. The same submission that is
-        sent again is the same job."""
-        found = self._ask("submit", job=submission.as_request())
+        sent again is the same job. Raises NoAnswer if the job may be in the queue."""
+        try:
+            found = self._ask("submit", job=submission.as_request())
+        except NoAnswer as error:
+            raise NoAnswer(f"{error}, if cosched queue --me does not show it") from None
         number: int = found["job"]
         return number
 

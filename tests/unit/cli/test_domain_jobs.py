@@ -815,6 +815,17 @@ def test_request_fails_after_the_time_that_the_program_gives(desk):
     assert slow == [True]
 
 
+def test_submission_without_an_answer_is_looked_for_first(desk):
+    over = threading.Event()
+    desk.before_answer = lambda request: over.wait(30)
+    with (
+        Client.connect(patience=Patience(within_s=0.1)) as client,
+        pytest.raises(CoschedError, match=r"try again, if cosched queue --me does not"),
+    ):
+        client.submit(Job(["true"], mpi="none", shim=False))
+    over.set()
+
+
 def test_completion_gives_up_soon(desk, monkeypatch):
     over = threading.Event()
     desk.before_answer = lambda request: over.wait(30)
