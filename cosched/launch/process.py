@@ -18,7 +18,8 @@ after a while. A connection that ssh keeps for later commands of the user (Contr
 is no part of the job: it is left at once.
 
 Shared memory. A rank that is ended by a signal leaves the files of its MPI library in
-/dev/shm. They are noted before a signal is passed on, and removed at the end.
+/dev/shm. They are noted now and then, and before a signal is passed on. They are removed at
+the end.
 """
 
 from __future__ import annotations
@@ -29,15 +30,17 @@ import resource
 import signal
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from cosched.core.errors import CoschedError
 from cosched.linux import proc
+from cosched.linux.files.mpi_segments import (
+    FIRST_LOOK_S,
+    Files,
+    mapped_files,
+    remove_unused,
+)
 from cosched.linux.prctl import adopt_orphans, die_with_parent
 from cosched.linux.processes.signals import send
-
-if TYPE_CHECKING:
-    from cosched.linux.files.mpi_segments import Files
 
 #: How long ranks may take to end after their launcher.
 RANKS_LINGER_S = 3.0
@@ -124,7 +127,7 @@ class _Run:
             raise
         status = self._wait_for_launcher()
         self._end_the_rest(killed=os.WIFSIGNALED(status))
-        self._remove_segments()
+        remove_unused(self._segments)
         if self._interrupted and status in _FAILED:
             return _EXIT_INTERRUPTED << 8
         return status
@@ -160,12 +163,18 @@ class _Run:
             os._exit(127)
 
     def _wait_for_launcher(self) -> int:
+        began = time.monotonic()
+        look_at = began + FIRST_LOOK_S
         while True:
             self._reap()
             if self._status is not None:
                 return self._status
-            info = signal.sigwaitinfo(self._waited)
-            if info.si_signo != signal.SIGCHLD:
+            left_s = max(0.0, look_at - time.monotonic())
+            info = signal.sigtimedwait(self._waited, left_s)
+            if info is None:
+                self._note_segments()
+                look_at = began + 2 * (time.monotonic() - began)
+            elif info.si_signo != signal.SIGCHLD:
                 self._forward(info)
 
     def _reap(self) -> None:
@@ -205,16 +214,8 @@ class _Run:
         kill_descendants(KILL_S, kept=_ssh_masters())
 
     def _note_segments(self) -> None:
-        from cosched.linux.files.mpi_segments import mapped_files
-
         ranks = proc.started_by(os.getpid(), RANKS_MOST, lambda _: True)
         self._segments |= mapped_files(ranks)
-
-    def _remove_segments(self) -> None:
-        if self._segments:
-            from cosched.linux.files.mpi_segments import remove_unused
-
-            remove_unused(self._segments)
 
     def _gone_within(self, seconds: float) -> bool:
         """Waits for the end of every child of the job. A signal that asks us to end ends

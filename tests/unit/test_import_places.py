@@ -126,7 +126,6 @@ ALLOWED = {
     "cosched/launch/process.py": (
         {
             "psutil",
-            "cosched.linux.files.mpi_segments",
             "cosched.linux.processes.descendants",
         },
         START_UP,

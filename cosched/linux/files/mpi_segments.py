@@ -4,7 +4,8 @@ A library that is not finalized leaves its files in /dev/shm, and they take memo
 is removed under four conditions. It has the name of such a file, and a task of the job had
 it mapped. It belongs to the job's user, and no other user may open it. No process maps it.
 
-Limits: files of tasks that died all at once are not known, so they stay.
+Files of tasks that die all at once must be noted before. So tasks are looked at now and
+then: first after ``FIRST_LOOK_S``, later whenever the job is twice as old.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from pathlib import Path
 from cosched.linux import proc
 
 SHARED_MEMORY = Path("/dev/shm")
+#: How long after the start of a job its tasks are looked at for the first time.
+FIRST_LOOK_S = 1.0
 #: Names of MPICH, Open MPI and UCX.
 NAMES = (
     "mpich_shm_*",
@@ -48,23 +51,31 @@ def mapped_files(pids: Iterable[int]) -> Files:
 def remove_unused(files: Files) -> list[Path]:
     """Removes the files that are still the same, belong to this user alone and are mapped
     by no process; returns them."""
-    if not files:
+    left = [path for path, identity in files.items() if _is_ours(path, identity)]
+    if not left:
         return []
     used = {path for pid in proc.processes() for path in _mapped_paths(pid)}
     removed = []
-    for path, identity in files.items():
+    for path in left:
         with contextlib.suppress(OSError):
-            status = path.lstat()
-            ours = (
-                (status.st_dev, status.st_ino) == identity
-                and stat.S_ISREG(status.st_mode)
-                and status.st_uid == os.geteuid()
-                and not status.st_mode & (stat.S_IRWXG | stat.S_IRWXO)
-            )
-            if ours and path not in used:
+            if path not in used and _is_ours(path, files[path]):
                 path.unlink()
                 removed.append(path)
     return removed
+
+
+def _is_ours(path: Path, identity: tuple[int, int]) -> bool:
+    """Returns whether a file is still the same one, and this user's alone."""
+    try:
+        status = path.lstat()
+    except OSError:
+        return False
+    return (
+        (status.st_dev, status.st_ino) == identity
+        and stat.S_ISREG(status.st_mode)
+        and status.st_uid == os.geteuid()
+        and not status.st_mode & (stat.S_IRWXG | stat.S_IRWXO)
+    )
 
 
 def _is_of_mpi(name: str) -> bool:

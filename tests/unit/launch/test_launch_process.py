@@ -44,17 +44,19 @@ while True:
 """
 
 
-def command(*argv, linger_s=0.2, term_s=0.2):
-    """A process that runs ``argv`` and is impatient with what it leaves behind."""
+def command(*argv, linger_s=0.2, term_s=0.2, before=""):
+    """A process that runs ``argv`` and is impatient with what it leaves behind. before:
+    Python that runs first."""
     settings = f"RANKS_LINGER_S, TERM_S = {linger_s}, {term_s}\n"
-    return [sys.executable, "-c", settings + RUN, *argv]
+    return [sys.executable, "-c", before + settings + RUN, *argv]
 
 
 @contextmanager
-def start(*argv, **options):
+def start(*argv, before="", **options):
     """Runs ``argv``; kills it if the test fails, which must not wait for its end."""
     pipes = {"stdout": subprocess.PIPE, "text": True, "bufsize": 1}
-    with subprocess.Popen(command(*argv), **{**pipes, **options}) as process:
+    argv = command(*argv, before=before)
+    with subprocess.Popen(argv, **{**pipes, **options}) as process:
         try:
             yield process
         except BaseException:
@@ -260,6 +262,32 @@ def test_shared_memory_of_interrupted_ranks_is_removed(number):
     finally:
         path.unlink(missing_ok=True)
         other.unlink(missing_ok=True)
+
+
+LOOKS_SOON = """
+from cosched.launch import process
+process.FIRST_LOOK_S, look = 0.05, process.mapped_files
+def report(pids):
+    found = look(pids)
+    if found:
+        print("looked", flush=True)
+    return found
+process.mapped_files = report
+"""
+
+
+def test_shared_memory_of_ranks_that_die_at_once_is_removed():
+    path = Path(f"/dev/shm/mpich_shm_{uuid.uuid4().hex}")
+    rank = shlex.join([sys.executable, "-c", MAPS_A_SEGMENT, str(path)])
+    try:
+        with start("sh", "-c", f"echo $$; exec {rank}", before=LOOKS_SOON) as process:
+            pid = int(process.stdout.readline())
+            lines = [process.stdout.readline() for _ in range(2)]
+            assert lines == ["mapped\n", "looked\n"]
+            os.kill(pid, signal.SIGKILL)
+        assert not path.exists()
+    finally:
+        path.unlink(missing_ok=True)
 
 
 def test_orphans_have_time_to_end():

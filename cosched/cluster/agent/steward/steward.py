@@ -8,6 +8,7 @@ Every descendant of the tasks is gone when the steward reports their end.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import signal
 import socket
@@ -74,7 +75,12 @@ from cosched.core.complaints import fault
 from cosched.core.decoding import printable
 from cosched.core.errors import CoschedError
 from cosched.linux import proc
-from cosched.linux.files.mpi_segments import Files, mapped_files, remove_unused
+from cosched.linux.files.mpi_segments import (
+    FIRST_LOOK_S,
+    Files,
+    mapped_files,
+    remove_unused,
+)
 from cosched.linux.identity import StillPrivileged
 from cosched.linux.processes.limits import limit_task, most_processes
 from cosched.service.loop import Watch
@@ -139,7 +145,8 @@ class Steward:
         self._input: InputPipe | None = None
         self._outputs = TaskOutputs(self._watch, self.report)
         self._ending = False
-        self._shared_memory: Files = {}  # the tasks' files when they were ended
+        self._shared_memory: Files = {}  # of the tasks that run
+        self._began = self._look_at = math.inf  # when the tasks begin, and are looked at
         self._kill_at: float | None = None
         self._over_at: float | None = None  # the tasks have ended; descendants may linger
         self._agent_lives = True
@@ -252,11 +259,15 @@ class Steward:
 
     def _wait_s(self) -> float | None:
         times = [at for at in (self._kill_at, self._over_at) if at is not None]
-        return max(0.0, min(times) - time.monotonic()) if times else None
+        at = min([self._look_at, *times])
+        return None if math.isinf(at) else max(0.0, at - time.monotonic())
 
     def _enforce(self) -> None:
         """Does what the time has come for."""
         now = time.monotonic()
+        if now >= self._look_at:
+            self._note_shared_memory()
+            self._look_at = self._began + 2 * (now - self._began)
         if self._kill_at is not None and now >= self._kill_at:
             self._kill_at = None
             self._killer.kill_group()
@@ -316,19 +327,24 @@ class Steward:
         for task in self._children.tasks:
             own = self._service.environment(task.rank)
             task.process.open({**environ, **task.member.environ, **own})
+        self._began = time.monotonic()
+        self._look_at = self._began + FIRST_LOOK_S
 
     def _end_tasks(self) -> None:
         """Ends the tasks by SIGTERM, and after the grace by SIGKILL."""
         if self._ending:
             return
         self._ending = True
-        self._shared_memory = mapped_files(proc.in_groups(self._children.alive))
+        self._note_shared_memory()
         for task in self._children.tasks:
             task.process.discard()
         self._children.signal_all(signal.SIGTERM)
         self._stopper.resume()
         self._children.signal_all(signal.SIGCONT)
         self._kill_at = time.monotonic() + self._job.grace_s
+
+    def _note_shared_memory(self) -> None:
+        self._shared_memory |= mapped_files(proc.in_groups(self._children.alive))
 
     def _note_children(self) -> None:
         """Handles that children have ended, or were stopped or continued."""
