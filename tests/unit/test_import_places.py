@@ -64,6 +64,7 @@ ALLOWED = {
         {"cosched.cli.jobs.domain_job"},
         START_UP,
     ),
+    "cosched/cli/main.py": ({"cosched.cli.commands"}, START_UP),
     "cosched/cli/measure/tune.py": ({"cosched.bench.tune.heatmap_figure"}, OPTIONAL),
     "cosched/cli/options.py": (
         {
