@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         TaskInfo,
     )
     from cosched.cluster.submission import Submission
+    from cosched.cluster.submission_request import SubmissionRequest
     from cosched.core.arrays import JobRef
 
 #: A request that takes longer has no answer (``wait`` excepted). A controller that starts
@@ -134,8 +135,11 @@ class Client:
     def submit(self, submission: Submission) -> int:
         """Submits a job; returns its number, which is stored. The same submission that is
         sent again is the same job."""
-        found = self._ask("submit", job=submission.as_request())
-        number: int = found["job"]
+        return self.submit_request(submission.as_request())
+
+    def submit_request(self, request: SubmissionRequest) -> int:
+        """Submits a job that is described by plain values; otherwise as ``submit``."""
+        number: int = self._ask("submit", job=request)["job"]
         return number
 
     def queue(self, ended: int = 0, *, folded: bool = False) -> list[JobInfo]:

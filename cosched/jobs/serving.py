@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cosched.cluster.pmi.pmix_installation import find_installation
-from cosched.cluster.submission import MOST
+from cosched.cluster.submission_request import MOST
 from cosched.core.decoding import is_whole
 from cosched.core.errors import CoschedError
 from cosched.jobs.choices import Choices

@@ -31,9 +31,10 @@ ALLOWED = {
     ),
     "cosched/cli/domain/batch_command.py": ({"cosched.cli.domain.sbatch_lines"}, START_UP),
     "cosched/cli/domain/sending.py": ({"cosched.cluster.up.private"}, START_UP),
-    "cosched/cli/domain/submit.py": (
+    "cosched/cli/domain/submit.py": ({"cosched.cli.domain.submitting"}, START_UP),
+    "cosched/cli/domain/submitting.py": (
         {
-            *("cosched.cli.domain.sending", "cosched.cli.domain.sending_to_end"),
+            *("cosched.cli.domain.sending_array", "cosched.cli.domain.sending_to_end"),
             "cosched.cli.domain.waiting",
         },
         START_UP,
@@ -64,7 +65,13 @@ ALLOWED = {
         {"cosched.cli.jobs.domain_job"},
         START_UP,
     ),
-    "cosched/cli/main.py": ({"cosched.cli.commands"}, START_UP),
+    "cosched/cli/main.py": (
+        {
+            *("cosched.cli.commands", "cosched.cli.domain.plain"),
+            "cosched.cli.domain.submitting",
+        },
+        START_UP,
+    ),
     "cosched/cli/measure/tune.py": ({"cosched.bench.tune.heatmap_figure"}, OPTIONAL),
     "cosched/cli/options.py": (
         {

@@ -161,7 +161,7 @@ def test_submit_imports_nothing_heavy(home, domain, job):
     words = ("submit", "--run-dir", domain, *options, str(folder / program))
     found = modules_of("cosched.cli.main", *words, environ=environ)
     assert "cosched.cluster.client" in found
-    assert heavy(found, HEAVY | DEFINITIONS) == set()
+    assert heavy(found, SLOW | DEFINITIONS) == set()
 
 
 def test_queue_imports_nothing_heavy(home, domain):
