@@ -76,6 +76,7 @@ class Sending:
         """Prepares the job; returns a function that submits it. A private domain may have
         ended meanwhile, because it had no job while a shim was built. A domain that has
         closed the connection gets the job again: it takes no job twice."""
+        check_here(self.job)  # before a domain is started for it
         with self._unless_held_back(self._connect_or_start()) as client:
             request = self._prepare(client)
 
