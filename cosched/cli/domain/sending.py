@@ -61,8 +61,7 @@ class Sending:
             job = job._replace(cpus=self.script.slots)
         self._warn_of_crowd(client)
         request = prepare_request(client, job, _REPORTS)
-        if self.script.text:
-            request["script"] = to_wire(self.script.text)
+        request["script"] = to_wire(self.script.text)
         if request["pmi"] != "none" and (text := shm_text()):
             _REPORTS.warn(text)
         return request
