@@ -18,12 +18,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import click
 from click.core import ParameterSource
 
 from cosched.cli.values import EnumChoice, Parsed
+from cosched.core.named_tuples import NamedTuple
 
 _Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 _KEY = "declared"

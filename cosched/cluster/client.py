@@ -14,7 +14,7 @@ import select
 import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from cosched.cluster.answer_fields import with_fields
 from cosched.cluster.job_texts import JobBounds
@@ -22,6 +22,7 @@ from cosched.cluster.paths import DomainPaths
 from cosched.cluster.user_requests import LONGEST_REQUEST
 from cosched.core.decoding import Malformed, decode_line, printable, shown_text
 from cosched.core.errors import CoschedError
+from cosched.core.named_tuples import NamedTuple
 from cosched.core.names import member_of
 from cosched.linux.system_text import from_wire, words_from_wire
 

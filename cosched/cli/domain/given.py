@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple
 
 from cosched.cli.domain.script_lines import NO_SCRIPT, Script
 from cosched.cluster.submission_request import FROM_CLIENT
+from cosched.core.named_tuples import NamedTuple
 from cosched.jobs.job import Job
 
 #: The options that have not only the name of their field.

@@ -7,7 +7,6 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from cosched.cli.run.given import Given
 from cosched.cli.run.hosts import choose_hosts
@@ -17,6 +16,7 @@ from cosched.cli.run.plan import headline, plan_json, plan_text
 from cosched.cli.run.reports import note, warn
 from cosched.cli.run.site import check_hosts, find_site, lease_here, local_nodes
 from cosched.core.errors import CoschedError
+from cosched.core.named_tuples import NamedTuple
 from cosched.jobs.choices import Choices
 from cosched.jobs.expected import Lengths
 from cosched.jobs.job_nodes import JobNodes, write_job_nodes
