@@ -87,15 +87,12 @@ ALLOWED = {
     "cosched/cli/run/main.py": (
         {
             *("cosched.cli.run.announcing", "cosched.cli.run.command"),
-            "cosched.cli.run.plain",
+            *("cosched.cli.run.early_daemons", "cosched.cli.run.plain"),
             "cosched.cli.run.start",
         },
         START_UP,
     ),
-    "cosched/cli/run/site.py": (
-        {"cosched.lab.lab", "cosched.node.lifetime.spawn"},
-        START_UP,
-    ),
+    "cosched/cli/run/site.py": ({"cosched.lab.lab"}, START_UP),
     "cosched/core/decoding.py": ({"msgspec"}, START_UP),
     "cosched/cli/run/start.py": (
         {
@@ -143,6 +140,10 @@ ALLOWED = {
     "cosched/linux/processes/background.py": ({"psutil"}, START_UP),
     "cosched/linux/here.py": ({"ipaddress", "psutil", "threading"}, START_UP),
     "cosched/linux/processes/tools.py": ({"subprocess"}, START_UP),
+    "cosched/node/lifetime/private_pair.py": (
+        {"cosched.linux.files.owners", "cosched.node.lifetime.spawn"},
+        START_UP,
+    ),
     "cosched/rundir/paths.py": ({"cosched.core.decoding", "hashlib"}, START_UP),
     "mpi_shim/__main__.py": ({"mpi_shim"}, LATER),
     "mpi_shim/choose.py": ({"mpi4py", "mpi_shim.wrapper"}, LATER),

@@ -45,7 +45,7 @@ SLOW = HEAVY | {
     *("inspect", "locale", "msgspec", "platform", "subprocess", "threading"),
     *("typing_extensions", "uuid", "cosched.cli.declared", "cosched.cli.options"),
     *("cosched.core.config.schema", "cosched.core.node", "cosched.core.bounds"),
-    *("cosched.node.lifetime", "cosched.linux.processes.background"),
+    *("cosched.node.lifetime.spawn", "cosched.linux.processes.background"),
 }
 #: Packages that the daemons of a node do not need until they are ready.
 NOT_FOR_DAEMONS = {
