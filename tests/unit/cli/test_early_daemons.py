@@ -64,7 +64,12 @@ def test_another_job_may_not(begins, line):
 
 @pytest.mark.parametrize(
     "name",
-    ["HYDRA_HOST_FILE", "OMPI_MCA_orte_default_hostfile", "SLURM_JOB_ID", "COSCHED_NODE_GMET"],
+    [
+        "HYDRA_HOST_FILE",
+        "OMPI_MCA_orte_default_hostfile",
+        "SLURM_JOB_ID",
+        "COSCHED_NODE_GMET",
+    ],
 )
 def test_a_variable_may_name_hosts_or_settings(begins, monkeypatch, name):
     monkeypatch.setenv(name, "1")
