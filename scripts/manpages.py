@@ -16,7 +16,7 @@ from pathlib import Path
 
 import click
 
-from cosched.cli.main import COMMANDS, SECTIONS, cosched
+from cosched.cli.commands import COMMANDS, SECTIONS, cosched
 from cosched.cli.run.command import Run
 from daemons import agent, controller, scheduler, timer
 

@@ -18,12 +18,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import click
 from click.core import ParameterSource
 
 from cosched.cli.values import EnumChoice, Parsed
+from cosched.core.named_tuples import NamedTuple
 
 _Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 _KEY = "declared"
@@ -86,7 +87,7 @@ class _Parameter(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """Some fields of another dataclass. usual: the names of the options whose default is
+    """Some fields of another class. usual: the names of the options whose default is
     the one of ``cls``."""
 
     cls: Callable[..., Any]
@@ -126,23 +127,18 @@ def argument(**attributes: Any) -> Any:
 
 def part(cls: type[Any], **options: Any) -> Any:
     """Declares a field that is a ``cls``, made from options for some of its fields. Without
-    ``options``, ``cls`` itself declares them.
+    ``options``, ``cls`` itself declares them. cls: a dataclass or a named tuple.
 
     An option has the default of its field in ``cls``. If that is empty (0, "" or None), an
     option that is not given leaves the field as it is.
     """
-    usual = {each.name: each.default for each in dataclasses.fields(cls)}
+    usual = _defaults(cls)
     inner = {} if options else _declared(cls)
     filled = set(inner)
     for name, each in options.items():
         declared = each.metadata[_KEY]
-        default = usual[name]
-        if (
-            isinstance(declared, _Parameter)
-            and declared.needs_default
-            and default
-            and default is not dataclasses.MISSING
-        ):
+        default = usual.get(name)
+        if isinstance(declared, _Parameter) and declared.needs_default and default:
             declared = declared.with_default(default)
             filled.add(name)
         inner[name] = declared
@@ -187,6 +183,15 @@ def is_given(name: str) -> bool:
 
 def _declared(cls: type[Any]) -> dict[str, _Declared]:
     return {each.name: each.metadata[_KEY] for each in dataclasses.fields(cls)}
+
+
+def _defaults(cls: type[Any]) -> Mapping[str, Any]:
+    """Returns the fields that have a default, and the defaults."""
+    if not dataclasses.is_dataclass(cls):
+        found: Mapping[str, Any] = cls._field_defaults
+        return found
+    fields = dataclasses.fields(cls)
+    return {f.name: f.default for f in fields if f.default is not dataclasses.MISSING}
 
 
 def _field(declared: _Declared) -> Any:

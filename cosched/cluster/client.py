@@ -14,7 +14,7 @@ import select
 import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from cosched.cluster.answer_fields import with_fields
 from cosched.cluster.job_texts import JobBounds
@@ -22,6 +22,7 @@ from cosched.cluster.paths import DomainPaths
 from cosched.cluster.user_requests import LONGEST_REQUEST
 from cosched.core.decoding import Malformed, decode_line, printable, shown_text
 from cosched.core.errors import CoschedError
+from cosched.core.named_tuples import NamedTuple
 from cosched.core.names import member_of
 from cosched.linux.system_text import from_wire, words_from_wire
 
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
         TaskInfo,
     )
     from cosched.cluster.submission import Submission
+    from cosched.cluster.submission_request import SubmissionRequest
     from cosched.core.arrays import JobRef
 
 #: A request that takes longer has no answer (``wait`` excepted). A controller that starts
@@ -134,11 +136,14 @@ class Client:
     def submit(self, submission: Submission) -> int:
         """Submits a job; returns its number, which is stored. The same submission that is
         sent again is the same job. Raises NoAnswer if the job may be in the queue."""
+        return self.submit_request(submission.as_request())
+
+    def submit_request(self, request: SubmissionRequest) -> int:
+        """Submits a job that is described by plain values; otherwise as ``submit``."""
         try:
-            found = self._ask("submit", job=submission.as_request())
+            number: int = self._ask("submit", job=request)["job"]
         except NoAnswer as error:
             raise NoAnswer(f"{error}, if cosched queue --me does not show it") from None
-        number: int = found["job"]
         return number
 
     def queue(self, ended: int = 0, *, folded: bool = False) -> list[JobInfo]:

@@ -6,7 +6,9 @@ Apart from the answers themselves, which a quick command only reads.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from cosched.core.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from cosched.cluster.answers import JobInfo

@@ -1,14 +1,19 @@
-"""Defines what a user submits, and checks it."""
+"""Defines what a domain takes as a job, and checks it."""
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
+from cosched.cluster.submission_request import (
+    FROM_CLIENT,
+    LONGEST_NAME,
+    MOST,
+    submission_request,
+)
 from cosched.cluster.user_requests import LONGEST_REQUEST
 from cosched.core.arrays import parse_array, parse_jobs
 from cosched.core.bounds import NATURAL_MOST, Limit
@@ -18,25 +23,16 @@ from cosched.core.names import NEED_NAME
 from cosched.core.symbiosis.resources import parse_limits
 from cosched.core.units import NS_PER_S
 from cosched.linux.processes.limits import TRAVELLING
-from cosched.linux.system_text import environ_to_wire, to_wire, words_to_wire
 
-LONGEST_NAME = 63
 LONGEST_TOKEN = 200
-#: The most ranks or nodes that a user may ask for; a domain has far fewer.
-MOST = 1 << 32
 #: The longest time: ten years.
 LONGEST_NS = 3650 * 24 * 3600 * NS_PER_S
 #: The most features and counts that a job may name.
 NEEDS_MOST = 32
 #: The most jobs of a user that have not ended, from which on no array is taken.
 LIVE_MOST = 50_000
-#: As a job's input: its user gives it while the job runs.
-FROM_CLIENT = "-"
 #: ``pmi1-long``: PMI-1 with long values, for MPICH 5 and newer.
 PMIS = ("pmi1", "pmi1-long", "pmix", "none")
-_TOKEN_BYTES = 12
-#: Fields that are paths.
-_PATHS = {"input", "output", "error", "pmix_library"}
 
 
 class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -303,12 +299,6 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         return self.counts_on(min(self.ideal or nodes_most, nodes_most))
 
 
-def as_name(label: str) -> str:
-    """Returns a program's label as a job's name; unprintable characters become U+FFFD."""
-    shown = (letter if letter.isprintable() else "\ufffd" for letter in label)
-    return "".join(shown)[:LONGEST_NAME]
-
-
 _decoder: JsonDecoder[Submission] = JsonDecoder(Submission, "a submission", LONGEST_REQUEST)
 
 
@@ -326,28 +316,8 @@ def convert_submission(value: object) -> Submission:
     return submission
 
 
-def new_token() -> str:
-    """Returns a word that no other submission has."""
-    return os.urandom(_TOKEN_BYTES).hex()
-
-
 def make_submission(
-    argv: Sequence[str],
-    *,
-    environ: Mapping[str, str],
-    name: str = "",
-    cwd: str = "",
-    **more: Any,
+    argv: Sequence[str], *, environ: Mapping[str, str], **more: Any
 ) -> Submission:
-    """Returns a submission with a new token, by default in this process's directory.
-    ``more``: further fields of ``Submission``."""
-    for field in _PATHS & more.keys():
-        more[field] = to_wire(more[field])
-    return Submission(
-        token=new_token(),
-        name=name or as_name(os.path.basename(argv[0])) or "job",
-        argv=words_to_wire(argv),
-        environ=environ_to_wire(environ),
-        cwd=to_wire(cwd or os.getcwd()),
-        **more,
-    )
+    """Returns a submission with a new token. Arguments: as of ``submission_request``."""
+    return Submission(**submission_request(argv, environ=environ, **more))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from cosched.core.config.variables import setting_variables
+from cosched.core.named_tuples import NamedTuple
 from cosched.linux.homes import config_home
 
 OPERATOR_FILE = Path("/etc/cosched.toml")

@@ -12,9 +12,9 @@ Only the last runs count: recent jobs of the same user predict better than more 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from cosched.core.digest import sha256
+from cosched.core.named_tuples import NamedTuple
 
 #: How many lengths a prediction holds at most; the layout has room for so many.
 LENGTHS_MAX = 8

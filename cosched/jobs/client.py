@@ -120,9 +120,9 @@ class Client(domain.Client):
         twice it is still one job. reports: by default Python's warnings. choices: by
         default those of the user's configuration."""
         # Commands that send no job need none of it.
-        from cosched.jobs.preparing import prepare
+        from cosched.jobs.preparing import prepare_request
 
-        return prepare(self, job, reports, choices)
+        return Submission(**prepare_request(self, job, reports, choices))
 
 
 def _closing(results: Iterator[Any], executor: JobExecutor) -> Iterator[Any]:

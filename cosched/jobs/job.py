@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from cosched.core.errors import CoschedError
+from cosched.core.named_tuples import NamedTuple
 from cosched.linux.system_text import to_wire
 
 #: The fields of a job that are numbers.
@@ -15,8 +15,7 @@ _NUMBERS = (
 )
 
 
-@dataclass(frozen=True)  # slots would make this class twice, at each start
-class Job:
+class Job(NamedTuple):
     """A job for a domain.
 
     Either ``ranks``, or ``nodes`` and ``ppn`` are given. A malleable job has ``minimum``

@@ -9,10 +9,11 @@ from __future__ import annotations
 import contextlib
 import json
 from pathlib import Path
-from typing import NamedTuple, TypedDict
+from typing import TypedDict
 
 from cosched.core.decoding import JsonDecoder, Malformed
 from cosched.core.errors import CoschedError
+from cosched.core.named_tuples import NamedTuple
 from cosched.linux.files.whole import PRIVATE, write_whole
 
 #: Older ones are removed.

@@ -1,14 +1,17 @@
-"""Makes a submission of a job: finds what its program needs, and what is missing here."""
+"""Makes the request for a job: finds what its program needs, and what is missing here."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 from cosched.cluster.client import Client
-from cosched.cluster.submission import Submission, as_name, make_submission
+from cosched.cluster.submission_request import (
+    SubmissionRequest,
+    as_name,
+    submission_request,
+)
 from cosched.core.errors import CoschedError
 from cosched.core.names import member_of
 from cosched.core.units import NS_PER_S, format_bytes
@@ -18,17 +21,28 @@ from cosched.jobs.outer import without_outer_job
 from cosched.jobs.reporting import Reports
 from cosched.jobs.serving import NO_MPI, Served, Surroundings, serve
 from cosched.launch.command import Site
+from cosched.launch.given.first_word import is_launcher
+from cosched.launch.program import require
 from cosched.linux.memory import machine_memory
 from cosched.linux.processes.limits import own_limits
 from cosched.rundir.directories import SYSTEM_RUN_DIR, daemons_are_up
 
 
-def prepare(
-    client: Client, job: Job, reports: Reports, choices: Choices | None = None
-) -> Submission:
-    """Returns a job as it is sent, as ``Client.prepare`` does."""
+def check_here(job: Job) -> None:
+    """Raises CoschedError for a job whose program or output shows on this machine that it
+    cannot be sent, whatever the domain is."""
     job.check()
     _check_output(job)
+    program = _with_program_of_here(job).argv[0]
+    given = os.environ if job.environ is None else job.environ
+    require(program, given, "launcher" if is_launcher(program) else "program")
+
+
+def prepare_request(
+    client: Client, job: Job, reports: Reports, choices: Choices | None = None
+) -> SubmissionRequest:
+    """Returns the request that sends a job. Arguments: as of ``Client.prepare``."""
+    check_here(job)
     job = _with_program_of_here(job)
     given = os.environ if job.environ is None else job.environ
     environ, dropped = sendable(without_outer_job(given))
@@ -54,7 +68,7 @@ def prepare(
     if job.memory_bytes:
         check_memory(client, job.memory_bytes)
     counts = (0, 1, 1) if served.alone else (job.ranks, job.nodes, job.ppn)
-    return _make_submission(job, served, counts, environ)
+    return _request(job, served, counts, environ)
 
 
 def check_memory(client: Client, needed: int) -> None:
@@ -69,11 +83,11 @@ def check_memory(client: Client, needed: int) -> None:
         )
 
 
-def _make_submission(
+def _request(
     job: Job, served: Served, counts: tuple[int, int, int], environ: Mapping[str, str]
-) -> Submission:
+) -> SubmissionRequest:
     ranks, nodes, ppn = counts
-    return make_submission(
+    return submission_request(
         served.argv,
         name=job.name or as_name(served.label),
         program=as_name(served.label),
@@ -120,7 +134,7 @@ def _with_program_of_here(job: Job) -> Job:
     if not job.cwd or "/" not in program or program.startswith("/"):
         return job
     path = os.path.join(_working_directory(), program)
-    return replace(job, argv=(path, *job.argv[1:]))
+    return job._replace(argv=(path, *job.argv[1:]))
 
 
 def _mates(job: Job) -> str:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 from cosched.core.errors import CoschedError
 from cosched.core.expectation import Prediction
+from cosched.core.named_tuples import NamedTuple
 from cosched.jobs.choices import Choices
 from cosched.jobs.reporting import Reports
 from cosched.launch.environment import (

@@ -10,12 +10,12 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from cosched.cluster.pmi.pmix_installation import find_installation
-from cosched.cluster.submission import MOST
+from cosched.cluster.submission_request import MOST
 from cosched.core.decoding import is_whole
 from cosched.core.errors import CoschedError
+from cosched.core.named_tuples import NamedTuple
 from cosched.jobs.choices import Choices
 from cosched.jobs.job import Job
 from cosched.jobs.rank_environment import Wanted, rank_environment

@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from cosched.core.errors import CoschedError
+from cosched.core.named_tuples import NamedTuple
 from cosched.launch import intel
 from cosched.launch.family import Family, LauncherKind, Mpi
 from cosched.launch.given.carried import carry

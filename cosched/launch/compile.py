@@ -15,10 +15,11 @@ import fcntl
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from cosched.core.digest import sha256
 from cosched.core.errors import CoschedError
+from cosched.core.named_tuples import NamedTuple
 from cosched.linux.files.cache import check_cache
 from cosched.linux.homes import with_home
 

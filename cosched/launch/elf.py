@@ -13,7 +13,8 @@ import os
 import struct
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
+
+from cosched.core.named_tuples import NamedTuple
 
 #: Kinds of segments, entries of the dynamic section, and the kind of a note (elf(5)).
 _LOAD, _DYNAMIC, _NOTE = 1, 2, 4

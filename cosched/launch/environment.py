@@ -7,11 +7,11 @@ import re
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 from cosched.core.decoding import is_whole, parse_integer
 from cosched.core.errors import CoschedError
 from cosched.core.expectation import Prediction
+from cosched.core.named_tuples import NamedTuple
 from cosched.core.units import NS_PER_S, NS_PER_US, parse_duration
 from cosched.launch.given.preloads import join_preloads
 from cosched.linux import proc

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from enum import Enum
 from pathlib import Path
-from typing import NamedTuple
 
 from cosched.core.decoding import is_whole, parse_integer
+from cosched.core.named_tuples import NamedTuple
 
 
 class Family(Enum):

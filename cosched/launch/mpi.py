@@ -11,9 +11,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 from cosched.core.errors import CoschedError
+from cosched.core.named_tuples import NamedTuple
 from cosched.launch.family import Family, Mpi, Version, read_version
 from cosched.launch.intel import is_intel_wrapper
 from cosched.launch.program import Program, which

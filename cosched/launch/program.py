@@ -11,9 +11,9 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from cosched.core.errors import CoschedError
+from cosched.core.named_tuples import NamedTuple
 from cosched.launch.elf import Elf, read_elf
 from cosched.launch.family import (
     STANDARD_ABI,

@@ -11,9 +11,9 @@ import os
 import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from cosched.core.errors import CoschedError
+from cosched.core.named_tuples import NamedTuple
 from cosched.launch.command import (
     TRANSPORT_VARIABLES,
     Command,

@@ -18,10 +18,10 @@ import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import cosched.shm
 from cosched.core.errors import CoschedError
+from cosched.core.named_tuples import NamedTuple
 from cosched.launch import intel
 from cosched.launch.compile import (
     Compiler,

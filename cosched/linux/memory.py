@@ -14,9 +14,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple
 
 from cosched.core.decoding import parse_number
+from cosched.core.named_tuples import NamedTuple
 from cosched.linux import proc
 
 # Searched one by one, not all fifty lines: a daemon does this for each task.

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 from cosched.core.errors import CoschedError
+from cosched.core.named_tuples import NamedTuple
 
 _SOCKET_PATH_BYTES = 107  # sockaddr_un has 108, the last of which is 0
 _NAME_SHOWN = 80

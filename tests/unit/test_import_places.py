@@ -31,9 +31,10 @@ ALLOWED = {
     ),
     "cosched/cli/domain/batch_command.py": ({"cosched.cli.domain.sbatch_lines"}, START_UP),
     "cosched/cli/domain/sending.py": ({"cosched.cluster.up.private"}, START_UP),
-    "cosched/cli/domain/submit.py": (
+    "cosched/cli/domain/submit.py": ({"cosched.cli.domain.submitting"}, START_UP),
+    "cosched/cli/domain/submitting.py": (
         {
-            *("cosched.cli.domain.sending", "cosched.cli.domain.sending_to_end"),
+            *("cosched.cli.domain.sending_array", "cosched.cli.domain.sending_to_end"),
             "cosched.cli.domain.waiting",
         },
         START_UP,
@@ -64,6 +65,13 @@ ALLOWED = {
         {"cosched.cli.jobs.domain_job"},
         START_UP,
     ),
+    "cosched/cli/main.py": (
+        {
+            *("cosched.cli.commands", "cosched.cli.domain.plain"),
+            "cosched.cli.domain.submitting",
+        },
+        START_UP,
+    ),
     "cosched/cli/measure/tune.py": ({"cosched.bench.tune.heatmap_figure"}, OPTIONAL),
     "cosched/cli/options.py": (
         {
@@ -79,15 +87,12 @@ ALLOWED = {
     "cosched/cli/run/main.py": (
         {
             *("cosched.cli.run.announcing", "cosched.cli.run.command"),
-            "cosched.cli.run.plain",
+            *("cosched.cli.run.early_daemons", "cosched.cli.run.plain"),
             "cosched.cli.run.start",
         },
         START_UP,
     ),
-    "cosched/cli/run/site.py": (
-        {"cosched.lab.lab", "cosched.node.lifetime.spawn"},
-        START_UP,
-    ),
+    "cosched/cli/run/site.py": ({"cosched.lab.lab"}, START_UP),
     "cosched/core/decoding.py": ({"msgspec"}, START_UP),
     "cosched/cli/run/start.py": (
         {
@@ -134,6 +139,10 @@ ALLOWED = {
     "cosched/linux/processes/background.py": ({"psutil"}, START_UP),
     "cosched/linux/here.py": ({"ipaddress", "psutil", "threading"}, START_UP),
     "cosched/linux/processes/tools.py": ({"subprocess"}, START_UP),
+    "cosched/node/lifetime/private_pair.py": (
+        {"cosched.linux.files.owners", "cosched.node.lifetime.spawn"},
+        START_UP,
+    ),
     "cosched/rundir/paths.py": ({"cosched.core.decoding", "hashlib"}, START_UP),
     "mpi_shim/__main__.py": ({"mpi_shim"}, LATER),
     "mpi_shim/choose.py": ({"mpi4py", "mpi_shim.wrapper"}, LATER),

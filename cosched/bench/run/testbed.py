@@ -32,7 +32,7 @@ from cosched.launch.mpi import SearchPath, find_mpi
 from cosched.launch.nodes import lease_node
 from cosched.launch.program import inspect, require, which
 from cosched.linux.here import this_node
-from cosched.node.lifetime.spawn import start_private_pair
+from cosched.node.lifetime.private_pair import start_private_pair
 from cosched.node.sockets.client import find_daemon
 from cosched.rundir.paths import NodePaths
 from cosched.version import VERSION

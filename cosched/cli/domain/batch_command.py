@@ -7,32 +7,25 @@ lines, and later lines over earlier ones.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import click
 
-from cosched.cli.domain.script_lines import COSCHED, SBATCH, ScriptLine, read_script
+from cosched.cli.domain.script_lines import (
+    COSCHED,
+    NO_SCRIPT,
+    SBATCH,
+    SCRIPT_VARIABLE,
+    Script,
+    ScriptLine,
+    file_of,
+    read_script,
+)
 from cosched.core.config.suggestions import suggest
 from cosched.core.errors import CoschedError
 
 _KEY = "cosched.script"
-#: The variable of a job with the path of its batch script; the job runs a copy.
-SCRIPT_VARIABLE = "COSCHED_SCRIPT"
-
-
-class Script(NamedTuple):
-    """A batch script, and its demands beside its options."""
-
-    text: str = ""  #: the whole script, as it is now; empty: there is none
-    environ: Mapping[str, str] = {}  #: variables of the job, beside the user's
-    slots: int = 0  #: slots that its node must have; 0: as its ranks need
-    slurm: bool = False  #: it has ``#SBATCH`` lines
-    notes: Sequence[str] = ()  #: a line for each option that is left out
-
-
-NO_SCRIPT = Script()
 
 
 def script_of(context: click.Context) -> Script:
@@ -46,7 +39,7 @@ class BatchCommand(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Reads the command line behind the options of its script."""
-        path = _file_of(self._program(ctx, args))
+        path = file_of(self._program(ctx, args))
         text, lines = ("", []) if path is None else read_script(path)
         script = NO_SCRIPT
         if path is not None and text:
@@ -137,10 +130,3 @@ def _in_words(error: click.UsageError, words: Sequence[str]) -> str:
 def _see(ctx: click.Context, problem: str) -> str:
     """Returns the end of an error: where the options are explained."""
     return f"{'' if problem.endswith(('.', '?')) else '.'} See {ctx.command_path} --help."
-
-
-def _file_of(program: str) -> Path | None:
-    """Returns the file that a word of the command line names, if there is one."""
-    places = [""] if "/" in program else os.get_exec_path()
-    paths = (Path(place, program) for place in places if program)
-    return next((path for path in paths if os.path.isfile(path)), None)

@@ -9,7 +9,7 @@ import click
 
 from cosched.cli.declared import option
 from cosched.cli.values import Parsed, several
-from cosched.cluster.submission import MOST
+from cosched.cluster.submission_request import MOST
 from cosched.core.decoding import is_whole, parse_integer
 from cosched.core.names import NEED_NAME
 

@@ -1,4 +1,4 @@
-"""Reads the lines of a batch script that are options: ``#COSCHED`` and ``#SBATCH``.
+"""Reads a batch script: its lines that are options, ``#COSCHED`` and ``#SBATCH``.
 
 As in Slurm, such a line begins at its first column, and the block ends at the first line
 that is neither empty nor a comment. Words are separated by spaces. Quotes of both kinds
@@ -8,16 +8,31 @@ group words, a backslash takes the next character as it is, and an unquoted # en
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from cosched.core.errors import CoschedError
+from cosched.core.named_tuples import NamedTuple
 
 #: The most bytes of a batch script.
 SCRIPT_BYTES = 1 << 20
 #: The words that begin such a line.
 COSCHED, SBATCH = "#COSCHED", "#SBATCH"
+#: The variable of a job with the path of its batch script; the job runs a copy.
+SCRIPT_VARIABLE = "COSCHED_SCRIPT"
+
+
+class Script(NamedTuple):
+    """A batch script, and its demands beside its options."""
+
+    text: str = ""  #: the whole script, as it is now; empty: there is none
+    environ: Mapping[str, str] = {}  #: variables of the job, beside the user's
+    slots: int = 0  #: slots that its node must have; 0: as its ranks need
+    slurm: bool = False  #: it has ``#SBATCH`` lines
+    notes: Sequence[str] = ()  #: a line for each option that is left out
+
+
+NO_SCRIPT = Script()
 
 
 class ScriptLine(NamedTuple):
@@ -32,6 +47,13 @@ class ScriptLine(NamedTuple):
     def place(self) -> str:
         """Returns the place for the begin of a message."""
         return f"{self.path}:{self.number}"
+
+
+def file_of(program: str) -> Path | None:
+    """Returns the file that a word of the command line names, if there is one."""
+    places = [""] if "/" in program else os.get_exec_path()
+    paths = (Path(place, program) for place in places if program)
+    return next((path for path in paths if os.path.isfile(path)), None)
 
 
 def read_script(path: Path) -> tuple[str, list[ScriptLine]]:

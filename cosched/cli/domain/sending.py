@@ -5,21 +5,18 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-import msgspec
-
 from cosched.cli.connection import Connector
-from cosched.cli.domain.batch_command import NO_SCRIPT, Script
+from cosched.cli.domain.script_lines import NO_SCRIPT, Script
 from cosched.cluster.client import Client, NoAnswer, NoDomain
 from cosched.cluster.paths import DomainPaths
-from cosched.cluster.submission import Submission
+from cosched.cluster.submission_request import SubmissionRequest
 from cosched.cluster.user_requests import JOB_VARIABLE
 from cosched.core.names import member_of
 from cosched.jobs.job import Job
-from cosched.jobs.preparing import prepare
+from cosched.jobs.preparing import check_here, prepare_request
 from cosched.jobs.reporting import Reports
 from cosched.launch.crowd import crowd_text
 from cosched.launch.shm_room import shm_text
@@ -50,26 +47,24 @@ class Sending:
         """Submits the job; returns its number, of an array that of its first task."""
         return self.sender()()
 
-    def _prepare(self, client: Client) -> Submission:
+    def _prepare(self, client: Client) -> SubmissionRequest:
         for note in self.script.notes:
             _REPORTS.warn(note)
         job = self.job
         if self.script.environ:
             given = os.environ if job.environ is None else job.environ
-            job = replace(job, environ={**given, **self.script.environ})
+            job = job._replace(environ={**given, **self.script.environ})
         if self.script.slurm:
-            job = replace(job, slurm_variables=True)
+            job = job._replace(slurm_variables=True)
         if job.total == 1 and self.script.slots > 1:
             client.check_fits_a_node(self.script.slots)
-            job = replace(job, cpus=self.script.slots)
+            job = job._replace(cpus=self.script.slots)
         self._warn_of_crowd(client)
-        submission = prepare(client, job, _REPORTS)
-        if self.script.text:
-            script = to_wire(self.script.text)
-            submission = msgspec.structs.replace(submission, script=script)
-        if submission.pmi != "none" and (text := shm_text()):
+        request = prepare_request(client, job, _REPORTS)
+        request["script"] = to_wire(self.script.text)
+        if request["pmi"] != "none" and (text := shm_text()):
             _REPORTS.warn(text)
-        return submission
+        return request
 
     def look_up(self, number: int) -> JobInfo:
         """Returns a job as the domain has it."""
@@ -80,22 +75,23 @@ class Sending:
         """Prepares the job; returns a function that submits it. A private domain may have
         ended meanwhile, because it had no job while a shim was built. A domain that has
         closed the connection gets the job again: it takes no job twice."""
+        check_here(self.job)  # before a domain is started for it
         with self._unless_held_back(self._connect_or_start()) as client:
-            submission = self._prepare(client)
+            request = self._prepare(client)
 
         def submit() -> int:
             try:
-                return self._send(submission)
+                return self._send(request)
             except NoAnswer:
                 raise
             except NoDomain:
-                return self._send(submission)
+                return self._send(request)
 
         return submit
 
-    def _send(self, submission: Submission) -> int:
+    def _send(self, request: SubmissionRequest) -> int:
         with self._connect_or_start() as client:
-            return client.submit(submission)
+            return client.submit_request(request)
 
     def _warn_of_crowd(self, client: Client) -> None:
         """Warns of more ranks than CPUs where the domain takes such a job."""

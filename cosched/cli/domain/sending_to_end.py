@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 
 from cosched.cli.domain.sending import Sending, note, say
-from cosched.cli.domain.waiting import Ended, Sizes, run_array_to_end, run_to_end
-from cosched.core.arrays import parse_array
+from cosched.cli.domain.waiting import Ended, Sizes, run_to_end
 
 
 def send_to_end(sending: Sending, source: int | None, *, copy: bool) -> Ended:
@@ -22,10 +21,3 @@ def send_to_end(sending: Sending, source: int | None, *, copy: bool) -> Ended:
         output, error = (file and os.path.join(job.cwd, file) for file in files)
         sizes = Sizes.of(output, error)
     return run_to_end(sending.connect, sending.sender(), sizes, source, say, note)
-
-
-def send_array_to_end(sending: Sending) -> list[Ended]:
-    """Submits an array and returns its tasks once all have ended. An interrupt cancels all
-    of them."""
-    tasks = len(parse_array(sending.job.array).indices)
-    return run_array_to_end(sending.connect, sending.sender(), tasks, say)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
 from cosched.cli.declared import Command, command, flag, option, part
-from cosched.cli.domain.batch_command import BatchCommand, Script, script_of
+from cosched.cli.domain.batch_command import BatchCommand, script_of
+from cosched.cli.domain.given import OF_ARRAYS, WORDS, Given
 from cosched.cli.domain.job_names import JOBS
 from cosched.cli.domain.need_options import need_options
 from cosched.cli.options import (
@@ -27,15 +25,11 @@ from cosched.cli.options import (
     without,
 )
 from cosched.cli.values import RUN_SECONDS, YES_OR_NO, Parsed, some_of
-from cosched.cluster.submission import FROM_CLIENT
+from cosched.cluster.submission_request import FROM_CLIENT
 from cosched.core.arrays import parse_array
 from cosched.core.errors import CoschedError
 from cosched.core.symbiosis.resources import Resource
 from cosched.jobs.job import Job
-
-_NO_INPUT = "none"
-#: The output of a task of an array if its user names none.
-_OF_ARRAYS = "cosched-%A_%a.out"
 
 
 def _array(text: str, _what: str) -> str:
@@ -60,7 +54,7 @@ def _job_part() -> Any:
         Job,
         **_sizes(),
         time_s=option(
-            "--time",
+            *WORDS["time_s"],
             type=RUN_SECONDS,
             help="The job is ended after this time: 90 or 90s, 1:30 (minutes), 2h, 2:00:00"
             " or 1-12:00:00 (days).  [default: the domain's; without one any time]",
@@ -70,7 +64,7 @@ def _job_part() -> Any:
         bind=flag(help="Keep each rank on one CPU."),
         **_shared_nodes(),
         **_batch(),
-        held=flag("--hold", help="Let the job wait until cosched unhold."),
+        held=flag(*WORDS["held"], help="Let the job wait until cosched unhold."),
         requeue=flag(help="Start it again if a node is lost."),
         mpi=option(
             metavar="MPI",
@@ -82,7 +76,7 @@ def _job_part() -> Any:
         ),
         **need_options(),
         **_mates(),
-        shim=flag("--no-shim", callback=without, help="Do not coschedule the job."),
+        shim=flag(*WORDS["shim"], callback=without, help="Do not coschedule the job."),
         argv=program_argument(),
     )
 
@@ -91,15 +85,16 @@ def _sizes() -> dict[str, Any]:
     """Returns the options for ranks and nodes, by the fields of ``Job``."""
     return {
         "ranks": option(
-            "-n",
-            "-np",
-            "--ranks",
+            *WORDS["ranks"],
             type=click.IntRange(min=1),
             metavar="R",
             help="How many ranks, on as few nodes as possible.  [default: 1]",
         ),
         "nodes": option(
-            "-N", "--nodes", type=click.IntRange(min=1), metavar="N", help="How many nodes."
+            *WORDS["nodes"],
+            type=click.IntRange(min=1),
+            metavar="N",
+            help="How many nodes.",
         ),
         "ppn": option(
             type=click.IntRange(min=1), metavar="K", help="How many ranks on a node."
@@ -236,7 +231,7 @@ class Submit(Command):
         metavar="FILE",
         help="Both outputs are added to it; %j is the job's number, %x its name, %A the"
         f" number of its array, %a its index there.  [default: {Job(()).output},"
-        f" {_OF_ARRAYS} in an array]",
+        f" {OF_ARRAYS} in an array]",
     )
     error: str | None = option(metavar="FILE", help="Standard error goes there instead.")
     input: str | None = option(
@@ -245,7 +240,8 @@ class Submit(Command):
         " with --wait, otherwise none]",
     )
     waits: bool = flag(
-        "--wait", help="Wait for the end; copy the output and end with the job's status."
+        *WORDS["waits"],
+        help="Wait for the end; copy the output and end with the job's status.",
     )
     run_dir: Path = domain_dir_option()
     as_json: bool = json_option()
@@ -261,68 +257,12 @@ class Submit(Command):
         if self.job.requeue:
             raise click.UsageError("--input - cannot be read again: leave out --requeue.")
 
-    @property
-    def reads_here(self) -> bool:
-        """Whether this command's standard input becomes the job's."""
-        again = self.job.requeue or self.job.array
-        usual = self.input is None and self.waits and not again
-        return usual or self.input == FROM_CLIENT
-
-    @property
-    def is_copied(self) -> bool:
-        """Whether this command copies the job's output."""
-        return self.waits and not self.as_json and not self.job.array
-
-    def with_files(self, output: str | None, error: str | None) -> Job:
-        """Returns the job with these outputs, and with its input."""
-        given = None if self.input == _NO_INPUT else self.input
-        usual = _OF_ARRAYS if self.job.array else self.job.output
-        return replace(
-            self.job,
-            input=FROM_CLIENT if self.reads_here else given or self.job.input,
-            output=usual if output is None else output,
-            error=error or "",
-        )
-
     def run(self) -> int:
-        from cosched.cli.domain.sending import Sending  # slow, and --help needs no domain
+        # Slow, and --help sends nothing.
+        from cosched.cli.domain.submitting import submit
 
         script = script_of(click.get_current_context())
-        if self.waits:
-            return _run_to_end(self, script)
-        job = self.with_files(self.output, self.error)
-        sending = Sending(job, self.run_dir, script)
-        number = sending.submit()
-        text = json.dumps(sending.look_up(number)) if self.as_json else f"job {number}"
-        click.echo(text)
-        return 0
-
-
-def _run_to_end(given: Submit, script: Script) -> int:
-    """Submits the job and waits for its end; returns its status. That of an array is the
-    greatest status of its tasks."""
-    from cosched.cli.domain.sending import Sending, say
-    from cosched.cli.domain.sending_to_end import send_array_to_end, send_to_end
-    from cosched.cli.domain.waiting import STDIN, exit_status, private_files, report_end
-
-    output, error = given.output, given.error
-    with contextlib.ExitStack() as stack:
-        if given.is_copied and output is None and error is None:
-            output, error = stack.enter_context(private_files())
-        source = STDIN if given.reads_here else None
-        job = given.with_files(output, error)
-        sending = Sending(job, given.run_dir, script)
-        if given.job.array:
-            tasks = send_array_to_end(sending)
-            if given.as_json:
-                click.echo(json.dumps({"jobs": [task.job for task in tasks]}))
-                return max(map(exit_status, tasks))
-            return max(report_end(task, say) for task in tasks)
-        ended = send_to_end(sending, source, copy=given.is_copied)
-    if given.is_copied:
-        return report_end(ended, say)
-    click.echo(json.dumps(ended.job))
-    return exit_status(ended)
+        return submit(Given(**vars(self), script=script))
 
 
 def _refuse_contradictions(job: Job) -> None:

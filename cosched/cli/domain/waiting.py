@@ -10,11 +10,12 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from cosched.cluster.client import Client, NoDomain
 from cosched.cluster.job_texts import end_text, label_of
 from cosched.core.errors import CoschedError
+from cosched.core.named_tuples import NamedTuple
 from cosched.jobs.feeding import Feeder
 from cosched.jobs.following import Tail, size_of, wait_patiently
 from cosched.linux.homes import cache_home

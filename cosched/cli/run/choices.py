@@ -4,8 +4,8 @@ Checks the operator's limits."""
 from __future__ import annotations
 
 import os
-from typing import NamedTuple
 
+from cosched.core.named_tuples import NamedTuple
 from cosched.jobs.choices import Choices, usual_choices
 from cosched.launch.environment import wait_policy
 

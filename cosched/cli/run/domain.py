@@ -15,10 +15,10 @@ from cosched.cli.domain.waiting import (
 )
 from cosched.cli.run.given import Given
 from cosched.cli.run.reports import note, warn
-from cosched.cluster.submission import FROM_CLIENT
+from cosched.cluster.submission_request import FROM_CLIENT
 from cosched.core.units import NS_PER_S
 from cosched.jobs.job import Job
-from cosched.jobs.preparing import prepare
+from cosched.jobs.preparing import prepare_request
 from cosched.jobs.reporting import Reports
 from cosched.rundir.directories import domain_dir_to_ask
 
@@ -48,11 +48,13 @@ def run_in_domain(given: Given) -> int:
             memory_bytes=given.memory_bytes,
         )
         with reach() as client:
-            submission = prepare(client, job, Reports(warn, note), given.asked.choices())
+            request = prepare_request(
+                client, job, Reports(warn, note), given.asked.choices()
+            )
 
         def submit() -> int:
             with reach() as client:
-                number = client.submit(submission)
+                number = client.submit_request(request)
                 if given.verbose:
                     _say(f"job {number} on {', '.join(client.job(number)['hosts'])}")
                 return number

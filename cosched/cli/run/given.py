@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple
 
 from cosched.cli.run.choices import Asked
+from cosched.core.named_tuples import NamedTuple
 
 #: The options that have not only the name of their field.
 WORDS = {

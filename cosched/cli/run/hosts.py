@@ -4,10 +4,10 @@ otherwise those of the batch job in which it runs."""
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple
 
 from cosched.cli.run.reports import warn
 from cosched.core.errors import CoschedError
+from cosched.core.named_tuples import NamedTuple
 from cosched.launch.given.batch_job import EngineJob
 from cosched.launch.given.hosts import Hosts, read_hostfile
 

@@ -21,11 +21,13 @@ def _work(words: Sequence[str]) -> object:
         given = read_plain(words)
         if given is not None:
             from cosched.cli.run.announcing import announce
+            from cosched.cli.run.early_daemons import begin_daemons
 
             announced = announce(given)  # before the other imports
+            starting = None if announced else begin_daemons(given)
             from cosched.cli.run.start import start
 
-            return start(given, announced)
+            return start(given, announced, starting)
     # Help, mistakes and rare options need more.
     from cosched.cli.run.command import Run
 

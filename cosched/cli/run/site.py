@@ -14,6 +14,7 @@ from cosched.launch.nodes import Control, JobRefused, check_nodes, lease_node
 from cosched.launch.program import which
 from cosched.linux.here import getaddrinfo, this_machine, this_node
 from cosched.linux.processes.tools import ask_tool
+from cosched.node.lifetime.private_pair import StartingPair, begin_private_pair
 from cosched.node.sockets.client import find_daemon
 from cosched.rundir.paths import NodePaths
 
@@ -124,19 +125,26 @@ def lease_here(
     warn: Callable[[str], None],
     *,
     there: bool = False,
+    starting: StartingPair | None = None,
 ) -> Control | None:
     """Returns a lease on this node's daemons, which are started if there are none.
 
-    there: this process has announced the job, so its name is taken by itself.
+    there: this process has announced the job, so its name is taken by itself. starting:
+    daemons whose start has begun.
 
     Returns None, after a warning, if no daemon can be started.
     """
     here = NodePaths(run_dir, this_node(os.environ))
+    begun = [] if starting is None else [starting]
+
+    def start(paths: NodePaths) -> str:
+        return (begun.pop() if begun else begin_private_pair(paths)).wait()
+
     try:
         return lease_node(
             here,
             find_daemon,
-            _start,
+            start,
             uid=os.geteuid(),
             job=name,
             most=most,
@@ -148,9 +156,6 @@ def lease_here(
     except CoschedError as error:
         warn(f"no daemons on this node ({error}); not coscheduled")
         return None
-
-
-def _start(paths: NodePaths) -> object:
-    from cosched.node.lifetime.spawn import start_private_pair  # most starts find a pair
-
-    return start_private_pair(paths)
+    finally:
+        for each in begun:  # other daemons came up first
+            each.let_be()

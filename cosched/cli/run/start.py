@@ -7,7 +7,6 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from cosched.cli.run.given import Given
 from cosched.cli.run.hosts import choose_hosts
@@ -17,6 +16,7 @@ from cosched.cli.run.plan import headline, plan_json, plan_text
 from cosched.cli.run.reports import note, warn
 from cosched.cli.run.site import check_hosts, find_site, lease_here, local_nodes
 from cosched.core.errors import CoschedError
+from cosched.core.named_tuples import NamedTuple
 from cosched.jobs.choices import Choices
 from cosched.jobs.expected import Lengths
 from cosched.jobs.job_nodes import JobNodes, write_job_nodes
@@ -36,6 +36,7 @@ from cosched.launch.resolved_job import Request, ResolvedJob, resolve, starts_ra
 from cosched.launch.shm_room import shm_text
 from cosched.linux.here import this_machine
 from cosched.linux.homes import state_directory
+from cosched.node.lifetime.private_pair import StartingPair
 from cosched.rundir.paths import NodePaths
 
 _NOISE_BYTES = 4
@@ -49,6 +50,7 @@ class Start(NamedTuple):
     job: ResolvedJob  #: how the job is started
     name: str  #: the job's name on its nodes
     announced: bool  #: it takes part on this node already, by this process
+    starting: StartingPair | None  #: private daemons whose start has begun
     #: The run directory that the user named; None: the usual one of each node.
     named_run_dir: Path | None
     stays_here: bool  #: all ranks run on this node
@@ -86,9 +88,16 @@ class Start(NamedTuple):
             jobs_per_user = self.choices.jobs_per_user
             wanted = (run_dir, self.name, jobs_per_user, self.given.memory_bytes)
             if self.stays_here:
-                lease = lease_here(*wanted, self._take_failure, there=self.announced)
+                lease = lease_here(
+                    *wanted,
+                    self._take_failure,
+                    there=self.announced,
+                    starting=self.starting,
+                )
                 tasks = tasks if lease else {}
             else:
+                if self.starting is not None:
+                    self.starting.let_be()
                 without = check_hosts(job.site, *wanted, there=self.announced)
                 self._check_nodes(without)
         if self.given.verbose:
@@ -168,16 +177,19 @@ class Start(NamedTuple):
         )
 
 
-def start(given: Given, announced: str | None = None) -> int:
+def start(
+    given: Given, announced: str | None = None, starting: StartingPair | None = None
+) -> int:
     """Runs a job to its end; returns its exit status.
 
-    announced: the name of the job if this node's daemon has it already."""
+    announced: the name of the job if this node's daemon has it already. starting: private
+    daemons of this node whose start has begun."""
     if given.domain:
         from cosched.cli.run.domain import run_in_domain
 
         return run_in_domain(given)
     _check_directory()
-    return _run_here(given, announced)
+    return _run_here(given, announced, starting)
 
 
 def _check_directory() -> None:
@@ -191,7 +203,7 @@ def _check_directory() -> None:
         ) from None
 
 
-def _run_here(given: Given, announced: str | None) -> int:
+def _run_here(given: Given, announced: str | None, starting: StartingPair | None) -> int:
     """Starts a job by an MPI's own launcher; returns its exit status."""
     choices = given.asked.choices()
     if given.asked.coschedules and (warning := label_text(os.environ)):
@@ -226,6 +238,7 @@ def _run_here(given: Given, announced: str | None) -> int:
         resolved,
         name=announced or given.name or _usual_name(resolved.label, engine),
         announced=announced is not None,
+        starting=starting,
         named_run_dir=given.run_dir if is_named else None,
         stays_here=stays_here,
         place=None if stays_here else place_of(resolved, engine, os.environ),

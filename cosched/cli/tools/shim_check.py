@@ -26,7 +26,7 @@ from cosched.launch.selfcheck import (
 )
 from cosched.launch.target import Target
 from cosched.linux.here import this_node
-from cosched.node.lifetime.spawn import start_private_pair
+from cosched.node.lifetime.private_pair import start_private_pair
 from cosched.node.lifetime.stop import stop_node
 from cosched.node.sockets.client import find_daemon
 from cosched.rundir.paths import NodePaths

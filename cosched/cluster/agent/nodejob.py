@@ -61,7 +61,7 @@ from cosched.cluster.messages import (
     TaskFailed,
 )
 from cosched.cluster.size_messages import PageAnswer, Resize, WithdrawChange
-from cosched.cluster.submission import FROM_CLIENT
+from cosched.cluster.submission_request import FROM_CLIENT
 from cosched.core.cluster.startup.jobobject import JobObject
 from cosched.core.cluster.startup.two_phase import (
     Prepared,

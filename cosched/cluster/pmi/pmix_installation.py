@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
 
+from cosched.core.named_tuples import NamedTuple
 from cosched.launch.program import loaded_libraries
 
 #: Open MPI 4 needs this library, and takes a task that its own launcher did not start for

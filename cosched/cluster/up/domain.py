@@ -104,14 +104,13 @@ def start_domain(
     with contextlib.ExitStack() as started:
         controller = start_controller(places[0], paths, *options)
         started.callback(controller.end)
-        controller.wait_ready()
         agents = []
         for place in places:
             agent = start_agent(place, paths, steps)
             started.callback(agent.end)
             agents.append(agent)
-        for agent in agents:
-            agent.wait_ready()
+        for member in (controller, *agents):  # they start side by side
+            member.wait_ready()
         wait_joined(paths, config.node_names)
         started.pop_all()
     for member in (controller, *agents):

@@ -6,7 +6,8 @@ An old name works for one version. The caller prints the returned warnings, one 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+
+from cosched.core.named_tuples import NamedTuple
 
 
 def _always(_following: str) -> bool:

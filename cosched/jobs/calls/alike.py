@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from cosched.cluster.submission import Submission, new_token
+from cosched.cluster.submission import Submission
+from cosched.cluster.submission_request import new_token
 from cosched.jobs.calls.files import Files
 from cosched.linux.system_text import to_wire, words_to_wire
 

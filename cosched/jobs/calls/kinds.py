@@ -10,7 +10,7 @@ from typing import Any
 
 from cosched.cluster.answers import EndInfo
 from cosched.cluster.job_texts import end_text
-from cosched.cluster.submission import as_name
+from cosched.cluster.submission_request import as_name
 from cosched.core.errors import CoschedError
 from cosched.jobs.calls.files import Files, text_of
 from cosched.jobs.calls.future import JobFailed

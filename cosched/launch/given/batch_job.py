@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from cosched.core.decoding import is_whole, parse_integer
 from cosched.core.hostlist import expand_hosts
+from cosched.core.named_tuples import NamedTuple
 
 _ID_MAX = 20
 #: Slurm's numbers of a batch script and of an interactive shell come after this one.

@@ -7,8 +7,8 @@ is, because a value may look like a program and a program's argument like an opt
 from __future__ import annotations
 
 import os
-from typing import NamedTuple
 
+from cosched.core.named_tuples import NamedTuple
 from cosched.launch.family import LauncherKind
 
 

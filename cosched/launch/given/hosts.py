@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import NamedTuple
 
 from cosched.core.decoding import parse_integer
 from cosched.core.errors import CoschedError
 from cosched.core.hostlist import expand_hosts
+from cosched.core.named_tuples import NamedTuple
 from cosched.linux.here import parse_address
 
 #: Words behind a host that do not change the number of its ranks.

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
+from cosched.core.named_tuples import NamedTuple
 from cosched.launch.family import LauncherKind
 from cosched.launch.given.grammar import Grammar, grammar_of
 from cosched.launch.program import which

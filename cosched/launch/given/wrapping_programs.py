@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import NamedTuple
+
+from cosched.core.named_tuples import NamedTuple
 
 
 class _Front(NamedTuple):

@@ -14,10 +14,10 @@ import contextlib
 import errno
 import os
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
 
 from cosched.core.decoding import shown_text
 from cosched.core.errors import CoschedError
+from cosched.core.named_tuples import NamedTuple
 from cosched.linux import proc
 from cosched.linux.cgroups.mounts import parse_mountinfo
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+
+from cosched.core.named_tuples import NamedTuple
 
 _OCTAL = r"\\([0-7]{3})"
 _FIELDS, _KIND = 6, 3

@@ -12,9 +12,9 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 from cosched.core.errors import CoschedError
+from cosched.core.named_tuples import NamedTuple
 from cosched.linux.files.owners import ROOT_UID, owners_of
 from cosched.linux.homes import cache_home
 from cosched.linux.users import named_user

@@ -19,9 +19,9 @@ import pwd
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 from cosched.core.errors import CoschedError
+from cosched.core.named_tuples import NamedTuple
 from cosched.linux import proc
 from cosched.linux.users import named_user
 

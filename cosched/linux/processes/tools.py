@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from cosched.core.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     import subprocess

@@ -10,10 +10,8 @@ import contextlib
 import os
 import subprocess
 from collections.abc import Callable, Sequence
-from typing import NoReturn
 
 from cosched.core.errors import CoschedError, NoDaemon
-from cosched.linux.files.owners import refuse_foreign
 from cosched.linux.processes.background import start_background
 from cosched.node.lifetime.handover import (
     START_TIMEOUT_S,
@@ -29,41 +27,6 @@ from cosched.start.own_command import own_command
 PRIVATE = "--private"
 #: Starts the daemons with options; returns their greeting.
 Start = Callable[[NodePaths, Sequence[str]], str]
-
-
-def start_private_pair(paths: NodePaths) -> str:
-    """Starts daemons for one user's jobs as the configuration has them, and returns their
-    greeting. CoschedError if they cannot start here.
-
-    They are no children of this process, which waits for all its children at its end.
-    """
-    refuse_foreign(paths.run_dir)
-    paths.check_length()
-    absolute = NodePaths(paths.run_dir.absolute(), paths.node)
-    read_end, write_end = os.pipe()
-    child = os.fork()
-    if child == 0:
-        _report(lambda: start_or_join(absolute, [PRIVATE]), write_end)
-    os.close(write_end)
-    with os.fdopen(read_end, encoding="utf-8", errors="surrogateescape") as pipe:
-        said = pipe.read()
-    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    if status != 0:
-        raise CoschedError(said or f"node {paths.node}: its start ended ({status})")
-    return said
-
-
-def _report(start: Callable[[], str], descriptor: int) -> NoReturn:
-    """Writes the greeting, or the error, and ends this process."""
-    status = 1
-    try:
-        try:
-            said, status = start(), 0
-        except (CoschedError, OSError) as error:
-            said = str(error)
-        os.write(descriptor, said.encode("utf-8", "surrogateescape"))
-    finally:
-        os._exit(status)
 
 
 def spawn(paths: NodePaths, words: Sequence[str]) -> str:

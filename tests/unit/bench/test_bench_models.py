@@ -22,8 +22,8 @@ from cosched.bench.simulate.models import (
 )
 from cosched.bench.simulate.virtual import VirtualSession, programs_of
 from cosched.bench.workload.file import parse_workload
+from cosched.cli.commands import cosched
 from cosched.cli.entry import run_cli
-from cosched.cli.main import cosched
 from cosched.core.errors import CoschedError
 from cosched.core.trace.job_record import JobRecord
 from cosched.launch.family import Family, LauncherKind, Mpi

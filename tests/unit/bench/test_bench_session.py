@@ -20,8 +20,8 @@ from cosched.bench.run.launcher import Launcher
 from cosched.bench.run.processes import RunFailed
 from cosched.bench.run.site import Site
 from cosched.bench.workload.file import JobInstance, JobSpec
+from cosched.cli.commands import cosched
 from cosched.cli.entry import run_cli
-from cosched.cli.main import cosched
 from cosched.core.errors import CoschedError
 from cosched.core.node.settings import USUAL
 from cosched.rundir.paths import NodePaths

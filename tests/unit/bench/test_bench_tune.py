@@ -15,8 +15,8 @@ from cosched.bench.run.arms import Arm
 from cosched.bench.tune import tune
 from cosched.bench.tune.search import Setting
 from cosched.bench.workload.file import Workload
+from cosched.cli.commands import cosched
 from cosched.cli.entry import run_cli
-from cosched.cli.main import cosched
 from cosched.core.node.settings import GMET, SLICE, Span
 from cosched.core.units import NS_PER_MS, parse_duration
 from tests.tools.json_fields import differences, sections

@@ -22,8 +22,8 @@ from cosched.bench.run.bench import Outcome
 from cosched.bench.run.processes import RunLate
 from cosched.bench.run.testbed import TestbedOptions
 from cosched.bench.workload.file import load_workload
+from cosched.cli.commands import cosched
 from cosched.cli.entry import run_cli
-from cosched.cli.main import cosched
 from cosched.cli.measure import demo
 from cosched.cli.measure.measuring import at_hand
 from cosched.core.errors import CoschedError

@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from cosched import Client, Job
+from cosched.cli.commands import cosched
 from cosched.cli.domain.sbatch_lines import Translated, translate
 from cosched.cli.domain.script_lines import (
     SBATCH,
@@ -19,7 +20,6 @@ from cosched.cli.domain.script_lines import (
     read_script,
 )
 from cosched.cli.entry import run_cli
-from cosched.cli.main import cosched
 from cosched.core.errors import CoschedError
 from tests.tools.desk import FakeDesk
 

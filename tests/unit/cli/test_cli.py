@@ -10,7 +10,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from cosched.cli.main import COMMANDS, SECTIONS, cosched
+from cosched.cli.commands import COMMANDS, SECTIONS, cosched
 from tests.tools.commands import run_command
 
 
@@ -83,7 +83,7 @@ def test_help_lists_commands_under_their_headings():
 
 def test_help_imports_no_command():
     script = (
-        "import sys; from cosched.cli.main import cosched; "
+        "import sys; from cosched.cli.commands import cosched; "
         "cosched.main(['--help'], standalone_mode=False); "
         "sys.exit([m for m in sys.modules if m.startswith(('numpy.', 'rich.', 'cosched.'))"
         " and m.split('.')[1] not in ('core', 'cli', 'start', 'version')] or 0)"

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from cosched.cli.cluster.site import Site
+from cosched.cli.commands import cosched
 from cosched.cli.entry import run_cli
-from cosched.cli.main import cosched
 from cosched.cluster.paths import DomainPaths
 from cosched.config.domain import DomainConfig, write_config
 from cosched.config.queue import QueueSettings

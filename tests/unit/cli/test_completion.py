@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cosched.cli.main import COMMANDS
+from cosched.cli.commands import COMMANDS
 from cosched.cli.tools.completion import SHELLS
 from tests.tools.commands import run_command
 from tests.tools.desk import FakeDesk

@@ -13,7 +13,7 @@ from functools import cache
 import click
 import pytest
 
-from cosched.cli.main import cosched
+from cosched.cli.commands import cosched
 from cosched.cli.run.command import Run
 from tests.places import ROOT
 from tests.tools.sources import nodes_of, python_files, tree_of

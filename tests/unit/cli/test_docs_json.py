@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from cosched.bench.results.document import document
 from cosched.bench.run.arms import Arm
 from cosched.bench.workload.file import parse_workload
-from cosched.cli.main import cosched
+from cosched.cli.commands import cosched
 from tests.places import ROOT
 from tests.tools.commands import run_command
 from tests.tools.json_fields import PAGE, differences, leaves, sections

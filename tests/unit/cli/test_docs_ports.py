@@ -8,7 +8,7 @@ import re
 import click
 import pytest
 
-from cosched.cli.main import cosched
+from cosched.cli.commands import cosched
 from cosched.cli.nodes.up import METRICS_USUAL
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.slurm.allocation import Allocation

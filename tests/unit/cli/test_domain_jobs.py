@@ -20,10 +20,10 @@ from click.testing import CliRunner
 
 from cosched import Client, Job
 from cosched.cli import connection, options
+from cosched.cli.commands import cosched
 from cosched.cli.domain.sending import Sending
 from cosched.cli.entry import run_cli
 from cosched.cli.jobs.elsewhere import way_to
-from cosched.cli.main import cosched
 from cosched.cli.options import complete_domain_jobs
 from cosched.cluster.client import NoDomain, Patience
 from cosched.cluster.paths import DomainPaths

@@ -3,7 +3,7 @@
 import pytest
 from click.testing import CliRunner
 
-from cosched.cli.main import cosched
+from cosched.cli.commands import cosched
 from tests.tools.desk import FakeDesk
 
 

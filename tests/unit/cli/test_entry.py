@@ -14,8 +14,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from cosched.cli.commands import cosched
 from cosched.cli.entry import run_cli
-from cosched.cli.main import cosched
 from cosched.cli.measure.measuring import measuring
 from tests.places import ROOT
 
@@ -35,7 +35,7 @@ import sys
 sys.path.insert(0, sys.argv[1])
 import click
 from cosched.cli.entry import run_cli
-from cosched.cli.main import cosched
+from cosched.cli.commands import cosched
 from cosched.cli.measure.measuring import measuring
 assert click.__file__.startswith(sys.argv[1])
 for words in {groups}:

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from cosched.cli.main import COMMANDS
+from cosched.cli.commands import COMMANDS
 from scripts import manpages
 
 PAGES = dict(manpages.pages())

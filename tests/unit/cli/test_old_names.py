@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 from cosched_daemons.scheduler import parse
 
-from cosched.cli.main import COMMANDS, cosched
+from cosched.cli.commands import COMMANDS, cosched
 from cosched.cli.run.command import Run
 from cosched.core.config.old_names import (
     OLD_COMMANDS,

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from cosched import Client
-from cosched.cli.main import cosched
+from cosched.cli.commands import cosched
 from cosched.core.errors import CoschedError
 from cosched.version import VERSION
 from tests.tools.desk import FakeDesk

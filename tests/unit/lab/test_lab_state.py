@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from click.testing import CliRunner
 
-from cosched.cli.main import cosched
+from cosched.cli.commands import cosched
 from cosched.core.errors import CoschedError
 from cosched.lab.files import locked
 from cosched.lab.lab import Lab

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -176,7 +175,7 @@ def test_own_launcher_is_one_task(uses, tmp_path):
     assert list(served.argv) == list(job.argv)
     for more in ({"ranks": 2}, {"nodes": 2}, {"mpi": "mpich"}):
         with pytest.raises(CoschedError, match="starts ranks itself"):
-            serve(replace(job, **more), AROUND, uses.reports)
+            serve(job._replace(**more), AROUND, uses.reports)
 
 
 def test_user_settings_are_no_outer_job():

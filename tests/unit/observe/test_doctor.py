@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cosched.cli.commands import cosched
 from cosched.cli.entry import run_cli
-from cosched.cli.main import cosched
 from cosched.core.errors import CoschedError
 from cosched.launch.shim import for_all_users, plan_build
 from cosched.observe.doctor import gather as doctor_gather

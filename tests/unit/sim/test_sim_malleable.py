@@ -24,8 +24,8 @@ from benchmarks.experiments.malleable.points import (
 )
 from benchmarks.experiments.malleable.tables import average
 from benchmarks.experiments.verdicts import HOLDS, NO, UNDECIDED
+from cosched.cli.commands import cosched as command
 from cosched.cli.entry import run_cli
-from cosched.cli.main import cosched as command
 from cosched.core.cluster.queue.sizes.execution import linear
 from cosched.core.cluster.queue.sizes.settings import Control
 from cosched.core.errors import CoschedError

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import settings as given_settings
 from hypothesis import strategies as st
 
-from cosched.cli.main import cosched
+from cosched.cli.commands import cosched
 from cosched.core.cluster.queue.places.sharing import bits, least_stopped
 from cosched.core.node.settings import USUAL
 from cosched.core.units import NS_PER_S

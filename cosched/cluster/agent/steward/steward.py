@@ -67,7 +67,7 @@ from cosched.cluster.messages import Failure
 from cosched.cluster.pmi.pmi1 import LONG_VALUE_BYTES, VALUE_BYTES, Pmi1Service
 from cosched.cluster.pmi.pmix import PmixService
 from cosched.cluster.pmi.service import Service
-from cosched.cluster.submission import FROM_CLIENT
+from cosched.cluster.submission_request import FROM_CLIENT
 from cosched.core.cluster.coupling.mate_messages import Addresses
 from cosched.core.cluster.startup.ends import DESCENDANTS_LINGER_S, WORK_S
 from cosched.core.cluster.startup.questions import Question

@@ -8,7 +8,8 @@ from enum import Enum
 from typing import NamedTuple
 
 from cosched.cluster.messages import PROTOCOL, Hello, StartReport
-from cosched.cluster.submission import MOST, Submission
+from cosched.cluster.submission import Submission
+from cosched.cluster.submission_request import MOST
 from cosched.config.domain import DomainConfig
 from cosched.core.cluster.numbering import Numbering
 from cosched.core.cluster.queue.nodes import Intervals, from_numbers, numbers

@@ -17,7 +17,7 @@ from cosched.cluster.engines.native.basics import Basics
 from cosched.cluster.engines.native.job_needs import check_declared, request_of
 from cosched.cluster.engines.native.prerequisites import Prerequisites
 from cosched.cluster.record import Record, State
-from cosched.cluster.submission import MOST
+from cosched.cluster.submission_request import MOST
 from cosched.config.domain import DomainConfig
 from cosched.config.queue import CPU, MALLEABLE, RIGID, QueueSettings
 from cosched.core.bounds import UID_MOST

@@ -23,7 +23,7 @@ from cosched.cluster.agent.frames import (
     WriteInput,
     WriteOutput,
 )
-from cosched.cluster.submission import FROM_CLIENT
+from cosched.cluster.submission_request import FROM_CLIENT
 from cosched.core.cluster.startup.questions import Command, Joined, Publish, Spawn
 from cosched.core.errors import CoschedError
 

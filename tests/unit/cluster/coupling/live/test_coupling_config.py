@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from click.testing import CliRunner
 
-from cosched.cli.main import cosched
+from cosched.cli.commands import cosched
 from cosched.cluster.coupling.mail import connect
 from cosched.cluster.keys import make_keys
 from cosched.cluster.paths import DomainPaths
