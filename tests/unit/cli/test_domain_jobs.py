@@ -103,6 +103,12 @@ def test_submit_sends_mates(desk):
     done = run("submit", "--within", "60s", "true")
     assert done.exit_code == 2
     assert "need --mate" in done.output
+    both = ("--within", "60s", "--mate-first", "be")
+    done = run("submit", "--mate", "g@be", *both, "true")
+    assert "--within and --mate-first cannot be combined." in done.output
+    done = run("submit", "--mate", "g@be", "--delay", "1s", "true")
+    assert "--delay needs --mate-first." in done.output
+    assert len(desk.submissions) == 2
 
 
 def test_submit_takes_the_options_of_the_program_as_they_are(desk):
@@ -137,6 +143,14 @@ def test_submit_sends_what_limits_a_job_and_whether_it_shares(desk):
             "--exclusive does not go with --limited-by",
         ),
         (("--limited-by", "io", "--share-node", "no"), "--share-node no does not go with"),
+        (
+            ("--share-node", "yes", "--exclusive"),
+            "--exclusive does not go with --share-node yes",
+        ),
+        (
+            ("--share-node", "yes", "--mate", "g@be"),
+            "--mate does not go with --share-node yes",
+        ),
         (("--limited-by", "io", "--min", "1"), "--limited-by is not for jobs with --min"),
     ],
 )
