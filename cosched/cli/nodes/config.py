@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +20,8 @@ from cosched.config.config_files import OPERATOR_FILE
 from cosched.config.cosched_toml import examine, examine_file
 from cosched.core.config.merged_config import Config
 from cosched.core.config.mistakes import Problem
-from cosched.core.config.schema import KEYS
-from cosched.core.config.tables import Key
+from cosched.core.config.schema import KEYS, Sections
+from cosched.core.config.tables import Key, keys_of
 from cosched.core.errors import CoschedError
 from cosched.documents import problems_of, read_toml
 from cosched.observe.status import gather
@@ -148,7 +148,14 @@ def _other_schema(file: Path) -> type | None:
         return SlurmDomain
     if found & {"controller", "nodes", "coupling"}:
         return DomainConfig
-    return Workload if found & {"job", "arrivals"} else None
+    if found & {"job", "arrivals"}:
+        return Workload
+    return DomainConfig if _has(found, DomainConfig) > _has(found, Sections) else None
+
+
+def _has(found: Set[str], schema: type) -> int:
+    """Returns how many of these keys and tables belong at the top of a file."""
+    return len(found & {key.path.partition(".")[0] for key in keys_of(schema)})
 
 
 def _print_problems(errors: list[Problem], warnings: list[Problem]) -> None:
