@@ -176,19 +176,8 @@ def start(given: Given, announced: str | None = None) -> int:
         from cosched.cli.run.domain import run_in_domain
 
         return run_in_domain(given)
-    _check_directory()
+    os.getcwd()  # fails if it was removed: launchers then print many lines, or none
     return _run_here(given, announced)
-
-
-def _check_directory() -> None:
-    """Raises CoschedError if the working directory was removed. Launchers then print many
-    lines, or none."""
-    try:
-        os.getcwd()
-    except OSError as error:
-        raise CoschedError(
-            f"the working directory: {error.strerror}; change to another one"
-        ) from None
 
 
 def _run_here(given: Given, announced: str | None) -> int:
