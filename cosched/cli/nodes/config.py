@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -141,7 +141,7 @@ def _other_schema(file: Path) -> type | None:
     from cosched.config.slurm import SlurmDomain
 
     try:
-        found = read_toml(file).keys()
+        found = frozenset(read_toml(file))
     except CoschedError:
         return None
     if "engine" in found:
@@ -153,7 +153,7 @@ def _other_schema(file: Path) -> type | None:
     return DomainConfig if _has(found, DomainConfig) > _has(found, Sections) else None
 
 
-def _has(found: Set[str], schema: type) -> int:
+def _has(found: frozenset[str], schema: type) -> int:
     """Returns how many of these keys and tables belong at the top of a file."""
     return len(found & {key.path.partition(".")[0] for key in keys_of(schema)})
 

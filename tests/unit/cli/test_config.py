@@ -560,7 +560,7 @@ def test_check_finds_the_slurm_conf_and_the_user_of_a_domain(tmp_path):
 def test_set_of_start_only_key_without_save_fails(tmp_path):
     for word, remedy in (
         ("node.mode=strict", "with --save, then restart them"),
-        ("run.wait=block", "cosched-run reads it from the file; write it there with --save"),
+        ("run.wait=block", "cosched-run reads it from the file; write it there"),
     ):
         result = cosched("config", "set", word, "--run-dir", str(tmp_path))
         assert result.returncode == 1
