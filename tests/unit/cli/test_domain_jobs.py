@@ -449,6 +449,14 @@ def test_queue_shows_halves_of_nodes_and_the_jobs_beside_them(desk):
     assert lines[3].endswith(" a,b,c")
 
 
+def test_queue_shows_how_a_held_job_with_mates_is_released(desk):
+    desk.job(1, state="held", ended_ns=None, reason="until cosched unhold", mates="waits")
+    desk.job(2, state="queued", ended_ns=None, reason="2 nodes free", mates="waits")
+    lines = run("queue").stdout.splitlines()
+    assert lines[1].endswith(" until cosched unhold")
+    assert lines[2].endswith(" waits")
+
+
 def test_queue_shows_the_nodes_of_malleable_jobs_and_their_bounds(desk):
     now = {"ended_ns": None, "started_ns": time.time_ns()}
     hosts = [f"n{i}" for i in range(4)]

@@ -50,7 +50,7 @@ def reason(member: GroupJob, own: DomainName, moment: Moment) -> Reason:
     mates = _mates(member, own)
     match member.stage:
         case Stage.UNSUBMITTED:
-            return Reason(f"is not submitted yet; to start with {mates}")
+            return Reason(f"is not in the queue yet; to start with {mates}")
         case Stage.QUEUING:
             return _queuing(member, own, mates, moment)
         case Stage.READY:
