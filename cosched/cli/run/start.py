@@ -102,6 +102,10 @@ class Start(NamedTuple):
                 self._print_account(nodes, began_wall_ns)
             if status_word == 0:
                 self.lengths.add(job, self.name, nodes, began_wall_ns)
+        elif self.given.account:
+            from cosched.cli.run.account import print_none
+
+            print_none(self.name)
         return exit_like(status_word)
 
     def _run(self, tasks: Mapping[str, str]) -> int:
