@@ -301,6 +301,16 @@ def test_no_domain_is_one_line(tmp_path, capsys):
         f"cosched: no domain answers in {tmp_path}; start one with: cosched submit "
         "PROGRAM, or cosched cluster up\n"
     )
+    config = DomainPaths(tmp_path).config
+    config.parent.mkdir()
+    for name, remedy in (
+        ("site", "it with: cosched cluster up"),
+        ("private", "one with: cosched submit PROGRAM, or cosched cluster up"),
+    ):
+        config.write_text(f'name = "{name}"\n')
+        assert run_cli(cosched, ["queue", "--run-dir", str(tmp_path)]) == 1
+        line = f"cosched: no domain answers in {tmp_path}; start {remedy}\n"
+        assert capsys.readouterr().err == line
 
 
 # -- submit --wait -------------------------------------------------------------------------
