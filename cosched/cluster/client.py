@@ -23,7 +23,7 @@ from cosched.cluster.user_requests import LONGEST_REQUEST
 from cosched.core.decoding import Malformed, decode_line, printable, shown_text
 from cosched.core.errors import CoschedError
 from cosched.core.named_tuples import NamedTuple
-from cosched.core.names import member_of
+from cosched.core.names import PRIVATE, member_of
 from cosched.linux.system_text import from_wire, words_from_wire
 
 if TYPE_CHECKING:
@@ -117,10 +117,7 @@ class Client:
                 connection.close()
                 continue
             return cls(connection, run_dir, patience, node)
-        raise NoDomain(
-            f"no domain answers in {run_dir}; start one with: cosched submit PROGRAM, or "
-            "cosched cluster up"
-        )
+        raise NoDomain(f"no domain answers in {run_dir}; {_how_to_start(paths)}")
 
     def __enter__(self: SomeClient) -> SomeClient:
         return self
@@ -377,3 +374,16 @@ def _as_request(job: int | JobRef) -> dict[str, Any]:
 
 def _late(within_s: float) -> NoAnswer:
     return NoAnswer(f"the controller has not answered within {within_s:g} s; try again")
+
+
+def _how_to_start(paths: DomainPaths) -> str:
+    """Returns how users start the domain of a run directory. A file that cannot be read
+    stands for no domain: its start names the mistake."""
+    from cosched.documents import read_toml  # most commands find a domain that answers
+
+    name = PRIVATE
+    with contextlib.suppress(CoschedError):
+        name = read_toml(paths.config).get("name", PRIVATE)
+    if name != PRIVATE:
+        return "start it with: cosched cluster up"
+    return "start one with: cosched submit PROGRAM, or cosched cluster up"

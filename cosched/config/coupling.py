@@ -60,7 +60,8 @@ class CouplingTable:
     settings: CouplingSettings = inline(CouplingSettings)
 
     def contradictions(self) -> Iterator[Mistake]:
-        """Yields names that are not, or cannot be, those of coupled domains."""
+        """Yields names that are not, or cannot be, those of coupled domains, and addresses
+        that two have."""
         if not self.domains:
             yield Mistake("domains", "name at least one other domain")
         for name in self.domains:
@@ -73,6 +74,12 @@ class CouplingTable:
         for name in self.same_names:
             if name not in self.domains:
                 yield Mistake("same_names", f"'{name}' is not in coupling.domains")
+        owners = {self.listen: "this domain"}
+        for name, address in self.domains.items():
+            if address in owners:
+                text = f"{name}: {address} is the address of {owners[address]}"
+                yield Mistake("domains", text)
+            owners.setdefault(address, f"domain {name}")
 
     def own_name_mistakes(self, name: str) -> Iterator[Mistake]:
         """Yields why a domain that is coupled in this way cannot have this name."""

@@ -6,6 +6,8 @@ import re
 
 #: The controller's name among the members.
 CONTROLLER = "controller"
+#: The name of each private domain.
+PRIVATE = "private"
 #: As long as a host name may be.
 NODE_NAME = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"
 #: The name of a feature, a count or a licence.

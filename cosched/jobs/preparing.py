@@ -188,8 +188,8 @@ def _lab_of(run_dir: Path) -> Site | None:
 def _working_directory() -> str:
     try:
         return os.getcwd()
-    except OSError as error:
-        raise CoschedError(f"the working directory: {error.strerror}") from None
+    except OSError:
+        raise CoschedError("the working directory is gone; change it") from None
 
 
 def _umask() -> int:

@@ -63,7 +63,7 @@ def test_two_jobs_run_on_the_halves_of_a_node(user):
     assert lines[1].endswith(" beside 2: top n1")
     assert lines[2].endswith(" beside 1: bottom n1")
     why = user.run("why", str(third))[1]
-    assert "halves of 0 nodes free, needs 1, or 1 whole nodes of which 0 are free" in why
+    assert "halves of 0 nodes free, needs 1, or 1 whole node, 0 free" in why
     rig.kill("controller")
     rig.start("controller")
     rig.until_up()

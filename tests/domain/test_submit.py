@@ -259,7 +259,7 @@ def test_working_directory_that_is_gone_is_one_line(user):
     done = subprocess.run(
         ["sh", "-c", script], env=user.environ, capture_output=True, text=True, check=False
     )
-    line = "cosched: the working directory: No such file or directory\n"
+    line = "cosched: the working directory is gone; change it\n"
     # The shell that begins the command has a line of its own about such a directory.
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.endswith(line)

@@ -51,6 +51,12 @@ def test_program_without_mpi_has_account(cosched_run, any_mpi):
     assert "cosched-run: job app: response 0." in run.stderr
 
 
+def test_job_without_the_shim_has_no_account(cosched_run, any_mpi):
+    run = cosched_run("--account", "--no-shim", "--job", "app", "-n", "1", "/bin/true")
+    assert run.returncode == 0
+    assert run.stderr == "cosched-run: no account: job app was not coscheduled\n"
+
+
 def test_launcher_without_ranks_has_no_account(cosched_run, tmp_path):
     launcher = tmp_path / "prun"
     launcher.write_text("#!/bin/sh\n")

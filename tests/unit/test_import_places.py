@@ -29,6 +29,7 @@ ALLOWED = {
         {"cosched.cluster.up.private", "cosched.cluster.up.resting"},
         START_UP,
     ),
+    "cosched/cluster/client.py": ({"cosched.documents"}, START_UP),
     "cosched/cli/domain/batch_command.py": ({"cosched.cli.domain.sbatch_lines"}, START_UP),
     "cosched/cli/domain/sending.py": ({"cosched.cluster.up.private"}, START_UP),
     "cosched/cli/domain/submit.py": ({"cosched.cli.domain.submitting"}, START_UP),

@@ -92,7 +92,11 @@ class Gate(Command):
 
     def run(self) -> None:
         paths = DomainPaths(self.run_dir)
-        if is_there(paths.config) and not is_coupled(paths.config):
+        if not is_there(paths.config):
+            raise CoschedError(
+                f"{paths.config}: is missing; write it first, or name another --run-dir"
+            )
+        if not is_coupled(paths.config):
             raise CoschedError(
                 f'{paths.config}: has no engine = "slurm", so it has no gate'
             )

@@ -160,10 +160,8 @@ class Up(Command):
         for name, path in _SETTINGS.items():
             if self.config is not None and is_given(name):
                 raise click.UsageError(f"--config has the setting {path}: write it there.")
-        if any(self.queue.contradictions()):
-            raise click.UsageError(
-                f"--size {self.queue.size} needs --queue easy or fcfs, and one job a node."
-            )
+        for mistake in self.queue.contradictions():
+            raise click.UsageError(f"{mistake.under('queue')}.")
 
     def site(self) -> Site:
         """Returns the nodes."""

@@ -63,7 +63,7 @@ def _state(job: JobInfo) -> str:
 
 
 def _reason(job: JobInfo) -> str:
-    if job["ended_ns"] is not None:
+    if job["ended_ns"] is not None or job["state"] == "held":
         return job["reason"]
     if job["state"] == "running":
         return _where(job)

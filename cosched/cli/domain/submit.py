@@ -271,20 +271,18 @@ def _refuse_contradictions(job: Job) -> None:
         raise click.UsageError("Missing PROGRAM.")
     if job.exclusive and job.share:
         raise click.UsageError("--exclusive and --share cannot be combined.")
-    apart = {"--exclusive": job.exclusive, "--share-node no": job.share_node is False}
+    apart = {
+        "--exclusive": job.exclusive,
+        "--share-node no": job.share_node is False,
+        "--mate": job.mates,
+    }
+    shares = "--limited-by" if job.limited_by else "--share-node yes"
     for name, given in apart.items():
         if given and (job.limited_by or job.share_node):
             raise click.UsageError(
-                f"{name} does not go with --limited-by: a label is for jobs that share."
+                f"{name} does not go with {shares}, which is for jobs that share nodes."
             )
-    if not job.mates and (job.within or job.mate_first or job.delay or job.mate_token):
-        raise click.UsageError(
-            "--within, --mate-first, --delay and --mate-token need --mate."
-        )
-    if job.mates and (job.array or job.after or job.after_ok):
-        raise click.UsageError(
-            "--mate does not go with --array, --after and --after-ok: mates start together."
-        )
+    _refuse_mates(job)
     rigid = {
         "-n": job.ranks,
         "--nodes": job.nodes,
@@ -295,3 +293,19 @@ def _refuse_contradictions(job: Job) -> None:
         "--bind": job.bind,
     }
     check_sizes(job.minimum, job.ideal, rigid, job.preferred)
+
+
+def _refuse_mates(job: Job) -> None:
+    """Raises UsageError for options about mates that contradict or need others."""
+    if not job.mates and (job.within or job.mate_first or job.delay or job.mate_token):
+        raise click.UsageError(
+            "--within, --mate-first, --delay and --mate-token need --mate."
+        )
+    if job.within and job.mate_first:
+        raise click.UsageError("--within and --mate-first cannot be combined.")
+    if job.delay and not job.mate_first:
+        raise click.UsageError("--delay needs --mate-first.")
+    if job.mates and (job.array or job.after or job.after_ok):
+        raise click.UsageError(
+            "--mate does not go with --array, --after and --after-ok: mates start together."
+        )

@@ -20,8 +20,8 @@ from cosched.config.config_files import OPERATOR_FILE
 from cosched.config.cosched_toml import examine, examine_file
 from cosched.core.config.merged_config import Config
 from cosched.core.config.mistakes import Problem
-from cosched.core.config.schema import KEYS
-from cosched.core.config.tables import Key
+from cosched.core.config.schema import KEYS, Sections
+from cosched.core.config.tables import Key, keys_of
 from cosched.core.errors import CoschedError
 from cosched.documents import problems_of, read_toml
 from cosched.observe.status import gather
@@ -141,14 +141,21 @@ def _other_schema(file: Path) -> type | None:
     from cosched.config.slurm import SlurmDomain
 
     try:
-        found = read_toml(file).keys()
+        found = frozenset(read_toml(file))
     except CoschedError:
         return None
     if "engine" in found:
         return SlurmDomain
     if found & {"controller", "nodes", "coupling"}:
         return DomainConfig
-    return Workload if found & {"job", "arrivals"} else None
+    if found & {"job", "arrivals"}:
+        return Workload
+    return DomainConfig if _has(found, DomainConfig) > _has(found, Sections) else None
+
+
+def _has(found: frozenset[str], schema: type) -> int:
+    """Returns how many of these keys and tables belong at the top of a file."""
+    return len(found & {key.path.partition(".")[0] for key in keys_of(schema)})
 
 
 def _print_problems(errors: list[Problem], warnings: list[Problem]) -> None:

@@ -74,11 +74,7 @@ class Set(Command):
         live = {key.name: text for key, text in wanted.items() if key.live}
         rest = [key.path for key in wanted if not key.live]
         if rest and not self.save:
-            raise CoschedError(
-                f"{rest[0]}: running daemons cannot change it; write it into the file with "
-                "--save, then restart them: systemctl restart cosched, or cosched up "
-                "--restart"
-            )
+            raise CoschedError(_needs_save(rest[0]))
         Settings().changed(live)  # raises before any node is changed
         if self.hold:
             _hold(run_dir, nodes, live)
@@ -94,6 +90,16 @@ class Set(Command):
             click.echo(f"saved in {saved}")
         elif not reached:
             raise no_daemons(run_dir, os.geteuid())
+
+
+def _needs_save(path: str) -> str:
+    """Returns the line about a key that no running daemon can change."""
+    if path.startswith("run."):
+        return f"{path}: cosched-run reads it from the file; write it there with --save"
+    return (
+        f"{path}: running daemons cannot change it; write it into the file with --save, "
+        "then restart them: systemctl restart cosched, or cosched up --restart"
+    )
 
 
 def _split(word: str) -> tuple[Key, str]:

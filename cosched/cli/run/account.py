@@ -50,4 +50,9 @@ def print_account(
         # One write, so that the ends of several jobs do not mix.
         sys.stderr.write("".join(f"cosched-run: {line}\n" for line in lines))
     else:
-        print(f"cosched-run: no account: job {job} was not coscheduled", file=sys.stderr)
+        print_none(job)
+
+
+def print_none(job: str) -> None:
+    """Prints on stderr that a job has no account."""
+    print(f"cosched-run: no account: job {job} was not coscheduled", file=sys.stderr)

@@ -111,6 +111,10 @@ class Start(NamedTuple):
                 self._print_account(nodes, began_wall_ns)
             if status_word == 0:
                 self.lengths.add(job, self.name, nodes, began_wall_ns)
+        elif self.given.account:
+            from cosched.cli.run.account import print_none
+
+            print_none(self.name)
         return exit_like(status_word)
 
     def _run(self, tasks: Mapping[str, str]) -> int:
@@ -188,19 +192,8 @@ def start(
         from cosched.cli.run.domain import run_in_domain
 
         return run_in_domain(given)
-    _check_directory()
+    os.getcwd()  # fails if it was removed: launchers then print many lines, or none
     return _run_here(given, announced, starting)
-
-
-def _check_directory() -> None:
-    """Raises CoschedError if the working directory was removed. Launchers then print many
-    lines, or none."""
-    try:
-        os.getcwd()
-    except OSError as error:
-        raise CoschedError(
-            f"the working directory: {error.strerror}; change to another one"
-        ) from None
 
 
 def _run_here(given: Given, announced: str | None, starting: StartingPair | None) -> int:

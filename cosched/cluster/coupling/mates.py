@@ -164,7 +164,9 @@ def _with_timing(
     if delay is not None and after is None:
         raise CoschedError("mates: delay needs after=DOMAIN")
     if after is not None and after not in (own, *domains):
-        raise CoschedError(f"mates: after='{_shown(after)}' is no domain of the group")
+        raise CoschedError(
+            f"mates: '{_shown(after)}', which starts first, is no domain of the group"
+        )
     within_ns, delay_ns = _time("within", within), _time("delay", delay)
     return Mates(group, domains, within_ns, after, delay_ns, token)
 

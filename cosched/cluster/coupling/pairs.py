@@ -175,9 +175,10 @@ class Pairs:
         return self.coupling.state.members.get(number)
 
     def explain(self, number: int) -> str | None:
-        """Returns one line about the wait or the start of a job; None without mates."""
+        """Returns one line about the wait or the start of a job; None without mates, and
+        for a job that is over if it did not start alone."""
         member = self.member(number)
-        if member is None or member.stage is Stage.OVER:
+        if member is None or (member.stage is Stage.OVER and not member.past.alone):
             return None
         return self._why(member)
 

@@ -15,12 +15,11 @@ from cosched.cluster.keys import make_keys, remove_keys, without_keys
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.up.members import start_agent, start_controller
 from cosched.cluster.up.nodes import DomainNode, controller_node
-from cosched.cluster.up.resting import PRIVATE
 from cosched.config.domain import DomainConfig, load_config, write_config
 from cosched.config.slurm import is_coupled
 from cosched.core.config.tables import differences
 from cosched.core.errors import CoschedError
-from cosched.core.names import CONTROLLER
+from cosched.core.names import CONTROLLER, PRIVATE
 from cosched.core.units import NS_PER_S
 from cosched.documents import is_there
 from cosched.linux.files.owners import acting_as_owner, acts_for_another

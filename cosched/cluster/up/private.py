@@ -24,13 +24,12 @@ from cosched.cluster.up.domain import (
     write_domain,
 )
 from cosched.cluster.up.nodes import LOOPBACK, DomainNode, local_nodes
-from cosched.cluster.up.resting import PRIVATE
 from cosched.config.domain import DomainConfig, load_config
 from cosched.config.queue import CPU, QueueSettings
 from cosched.config.slurm import is_coupled
 from cosched.core.decoding import host_of
 from cosched.core.errors import CoschedError
-from cosched.core.names import CONTROLLER, member_of
+from cosched.core.names import CONTROLLER, PRIVATE, member_of
 from cosched.linux.ports import free_ports
 from cosched.linux.waiting import comes_true
 from cosched.rundir.directories import (

@@ -11,11 +11,9 @@ from pathlib import Path
 
 from cosched.cluster.database import STORE_REMEDY, has_row
 from cosched.cluster.paths import DomainPaths
+from cosched.core.names import PRIVATE
 from cosched.documents import read_toml
 from cosched.rundir.lock import is_held
-
-#: The name of each private domain.
-PRIVATE = "private"
 
 
 def is_at_rest(run_dir: Path) -> bool:

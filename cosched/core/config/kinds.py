@@ -46,6 +46,7 @@ class Kind(Struct, Generic[T], frozen=True):
     form: str  #: describes it to users
     parse: Callable[[Any], T]  #: returns the typed value of a raw one; raises CoschedError
     write: Callable[[T], Any]  #: returns the raw value of a typed one
+    none: str | None = None  #: the word that is read as None; None: no word is
 
     def named(self, raw: Any, what: str) -> T:
         """Returns the typed value. what: names the setting in an error."""
@@ -165,6 +166,7 @@ def or_word(word: str, kind: Kind[Any], meaning: Any) -> Kind[Any]:
         f'{kind.form} | "{word}"',
         parse,
         lambda value: word if value == meaning else kind.write(value),
+        word if meaning is None else kind.none,
     )
 
 

@@ -56,8 +56,9 @@ class Key(Struct, frozen=True):
         return joined(self.table, self.name)
 
     def shown(self, value: Any) -> Any:
-        """Returns the value as a TOML value; None if it is not set."""
-        return None if value is None else self.kind.write(value)
+        """Returns the value as a TOML value; None if it is not set, and no word means
+        that."""
+        return self.kind.none if value is None else self.kind.write(value)
 
 
 class _Below(Struct, frozen=True):

@@ -12,6 +12,7 @@ from msgspec import Struct
 from cosched.core.config.kinds import AUTO, SWITCH, Kind, member_of, stripped, timed
 from cosched.core.decoding import is_whole, parse_integer
 from cosched.core.errors import CoschedError
+from cosched.core.node.periods import SETTLED_NS
 from cosched.core.units import (
     LENGTH_MAX_NS,
     NS_PER_MS,
@@ -148,14 +149,21 @@ class Settings:
 
     def warnings(self) -> tuple[str, ...]:
         """Returns a line for each setting that is allowed but probably a mistake."""
+        found = []
+        if self.slice_ns < SETTLED_NS:
+            found.append(
+                f"slice {format_duration(self.slice_ns)} is below "
+                f"{format_duration(SETTLED_NS)}: it ends before a switch has taken "
+                "effect, or a message was trapped"
+            )
         if not self.gmet_auto and self.gmet_ns >= self.slice_ns:
             which = "the least slice" if self.slice_auto else "slice"
-            return (
+            found.append(
                 f"gmet {format_duration(self.gmet_ns)} is not below {which} "
                 f"{format_duration(self.slice_ns)}: no message will pull a switch "
-                "there, only the timer switches jobs",
+                "there, only the timer switches jobs"
             )
-        return ()
+        return tuple(found)
 
     def changed(self, assignments: dict[str, str]) -> Settings:
         """Returns these settings with the given texts applied."""

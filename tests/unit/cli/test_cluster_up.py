@@ -54,3 +54,26 @@ def test_option_beside_a_file_that_has_its_setting_is_refused(file, capsys):
     words = ["cluster", "up", "--config", str(file), "--slots", "3"]
     assert run_cli(cosched, words) == 2
     assert "--config has the setting slots: write it there." in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (
+            ("--unit", "cpu", "--queue", "conservative"),
+            'queue.policy: conservative does not combine with unit = "cpu"; choose another '
+            "one.",
+        ),
+        (
+            ("--block", "2", "--jobs-per-node", "2"),
+            "queue.jobs_per_node: write 1: another number does not combine with block = 2.",
+        ),
+        (
+            ("--size", "malleable", "--queue", "wfp"),
+            'queue.policy: wfp does not combine with size = "malleable"; write "easy" or',
+        ),
+    ],
+)
+def test_options_that_do_not_combine_are_refused_with_the_reason(words, line, capsys):
+    assert run_cli(cosched, ["cluster", "up", *words]) == 2
+    assert line in capsys.readouterr().err

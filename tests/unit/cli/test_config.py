@@ -446,6 +446,8 @@ def test_show_prints_source_of_each_value(tmp_path):
     slice_ = answer["values"]["node.slice"]
     assert (slice_["value"], slice_["where"]) == ("1s", f"{user}:2")
     assert answer["values"]["run.wait"]["where"] == "COSCHED_RUN_WAIT"
+    assert answer["values"]["node.memory"]["value"] == "auto"
+    assert answer["values"]["node.history_age"]["value"] is None
     text = cosched("config", "show", **{**environ, "HOME": str(tmp_path)}).stdout
     assert "1s" in text
     assert "~/cosched/config.toml:2" in text
@@ -511,8 +513,10 @@ def test_check_prints_each_problem_in_a_line_and_fails(tmp_path):
         ('controller = "a:1"\nslots = -1\n[nodes]\nn = "a:2"\n', "2: slots: -1 is not"),
         ('name = "a"\nengine = "slurm"\n[slurm]\npoll = "0s"\n', "4: slurm.poll: '0s' is"),
         ('[[job]]\nname = "a"\nranks = 0\n', "3: job.1.ranks: 0 is not a whole number"),
+        ('name = "a"\n[queue]\nsize = "x"\n', "3: queue.size: 'x' is none of rigid, "),
+        ("[node]\n[queue]\n", "2: queue: no such key; the keys are node, metrics, run, "),
     ],
-    ids=["domain", "slurm", "workload"],
+    ids=["domain", "slurm", "workload", "domain without nodes", "cosched.toml"],
 )
 def test_check_knows_each_kind_of_file(tmp_path, text, line):
     path = tmp_path / "some.toml"
@@ -554,9 +558,13 @@ def test_check_finds_the_slurm_conf_and_the_user_of_a_domain(tmp_path):
 
 
 def test_set_of_start_only_key_without_save_fails(tmp_path):
-    result = cosched("config", "set", "node.mode=strict", "--run-dir", str(tmp_path))
-    assert result.returncode == 1
-    assert "--save" in result.stderr
+    for word, remedy in (
+        ("node.mode=strict", "with --save, then restart them"),
+        ("run.wait=block", "cosched-run reads it from the file; write it there"),
+    ):
+        result = cosched("config", "set", word, "--run-dir", str(tmp_path))
+        assert result.returncode == 1
+        assert remedy in result.stderr
 
 
 def test_set_that_is_saved_but_refused_by_daemons_says_both(tmp_path, monkeypatch, capsys):

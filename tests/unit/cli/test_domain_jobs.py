@@ -103,6 +103,12 @@ def test_submit_sends_mates(desk):
     done = run("submit", "--within", "60s", "true")
     assert done.exit_code == 2
     assert "need --mate" in done.output
+    both = ("--within", "60s", "--mate-first", "be")
+    done = run("submit", "--mate", "g@be", *both, "true")
+    assert "--within and --mate-first cannot be combined." in done.output
+    done = run("submit", "--mate", "g@be", "--delay", "1s", "true")
+    assert "--delay needs --mate-first." in done.output
+    assert len(desk.submissions) == 2
 
 
 def test_submit_takes_the_options_of_the_program_as_they_are(desk):
@@ -137,6 +143,14 @@ def test_submit_sends_what_limits_a_job_and_whether_it_shares(desk):
             "--exclusive does not go with --limited-by",
         ),
         (("--limited-by", "io", "--share-node", "no"), "--share-node no does not go with"),
+        (
+            ("--share-node", "yes", "--exclusive"),
+            "--exclusive does not go with --share-node yes",
+        ),
+        (
+            ("--share-node", "yes", "--mate", "g@be"),
+            "--mate does not go with --share-node yes",
+        ),
         (("--limited-by", "io", "--min", "1"), "--limited-by is not for jobs with --min"),
     ],
 )
@@ -287,6 +301,16 @@ def test_no_domain_is_one_line(tmp_path, capsys):
         f"cosched: no domain answers in {tmp_path}; start one with: cosched submit "
         "PROGRAM, or cosched cluster up\n"
     )
+    config = DomainPaths(tmp_path).config
+    config.parent.mkdir()
+    for name, remedy in (
+        ("site", "it with: cosched cluster up"),
+        ("private", "one with: cosched submit PROGRAM, or cosched cluster up"),
+    ):
+        config.write_text(f'name = "{name}"\n')
+        assert run_cli(cosched, ["queue", "--run-dir", str(tmp_path)]) == 1
+        line = f"cosched: no domain answers in {tmp_path}; start {remedy}\n"
+        assert capsys.readouterr().err == line
 
 
 # -- submit --wait -------------------------------------------------------------------------
@@ -433,6 +457,14 @@ def test_queue_shows_halves_of_nodes_and_the_jobs_beside_them(desk):
     assert lines[1].endswith(" beside 2,3: top a,b, bottom c")
     assert lines[2].endswith(" bottom a,b,c")
     assert lines[3].endswith(" a,b,c")
+
+
+def test_queue_shows_how_a_held_job_with_mates_is_released(desk):
+    desk.job(1, state="held", ended_ns=None, reason="until cosched unhold", mates="waits")
+    desk.job(2, state="queued", ended_ns=None, reason="2 nodes free", mates="waits")
+    lines = run("queue").stdout.splitlines()
+    assert lines[1].endswith(" until cosched unhold")
+    assert lines[2].endswith(" waits")
 
 
 def test_queue_shows_the_nodes_of_malleable_jobs_and_their_bounds(desk):

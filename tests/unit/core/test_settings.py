@@ -75,3 +75,8 @@ def test_gmet_above_the_slice_is_a_warning():
     (warning,) = Settings(slice_ns=NS_PER_S, gmet_ns=2 * NS_PER_S).warnings()
     assert "only the timer switches" in warning
     assert Settings().warnings() == ()
+
+
+def test_slice_that_ends_before_a_switch_is_a_warning():
+    (warning,) = Settings(slice_ns=10 * NS_PER_MS, gmet_ns=NS_PER_MS).warnings()
+    assert warning.startswith("slice 10ms is below 20ms: it ends before a switch")

@@ -90,7 +90,7 @@ class JobAnswers:
             "cwd": job.cwd,
             "output": expand(job.output, record),
             "error": expand(job.error, record),
-            "mates": self._mates_line(record),
+            "mates": "" if record.state.over else self._mates_line(record),
             "minimum": minimum,
             "ideal": ideal,
             "preferred": preferred,
@@ -132,8 +132,9 @@ class JobAnswers:
             return None
 
     def _mates_line(self, record: Record) -> str:
-        """Returns one line about a job's mates; empty if it has none, or has ended."""
-        if self._jobs.pairs is None or record.state.over:
+        """Returns one line about a job's mates; empty if it has none, or has ended and did
+        not start alone."""
+        if self._jobs.pairs is None:
             return ""
         return self._jobs.pairs.explain(record.number) or ""
 
@@ -146,7 +147,8 @@ class JobAnswers:
         if record.state is State.HELD:
             return f"is held; to release it: cosched unhold {record.number}"
         if record.state.over:
-            return record.reason or f"ended with status {record.status}"
+            ended = record.reason or f"ended with status {record.status}"
+            return "; ".join(filter(None, (ended, self._mates_line(record))))
         neighbours = neighbours_of(self._jobs.queue, record.number)
         line = f"{record.state.value} on {place_text(record, neighbours)}"
         bounds = bounds_of(record.submission, waits.room.nodes)

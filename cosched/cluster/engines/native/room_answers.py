@@ -169,8 +169,8 @@ class _FreeHalves:
         if not halves:
             return f"{counted(self._free, 'node')} free, needs {nodes}"
         text = (
-            f"halves of {len(self._beside)} nodes free, needs {halves}, or {nodes} whole "
-            f"nodes of which {self._free} are free"
+            f"halves of {counted(len(self._beside), 'node')} free, needs {halves}, or "
+            f"{counted(nodes, 'whole node')}, {self._free} free"
         )
         entry = self._queue.jobs.get(record.number)
         if entry is not None and isinstance(entry.job, SharingJob):
@@ -182,7 +182,7 @@ class _FreeHalves:
         halves = self._halves(record)
         if not halves:
             return f"needs {counted(nodes, 'node')}"
-        return f"needs {'1 half' if halves == 1 else f'{halves} halves'} of nodes"
+        return f"needs {counted(halves, 'half of a node', 'halves of nodes')}"
 
     def free(self, record: Record) -> str:
         return f"{len(self._beside) if self._halves(record) else self._free} free"

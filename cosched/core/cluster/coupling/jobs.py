@@ -145,7 +145,7 @@ class Jobs:
         if other is not None:
             raise CoschedError(
                 f"job {number} cannot join group '{group.name}': job {other} is in it; "
-                "a group has one job in each domain"
+                "a group has one job in each domain, so choose another name"
             )
         member = GroupJob(number, group, group.digest, user, wall_ns, since_ns=state.now_ns)
         state.members[number] = member

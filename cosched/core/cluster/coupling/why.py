@@ -50,7 +50,7 @@ def reason(member: GroupJob, own: DomainName, moment: Moment) -> Reason:
     mates = _mates(member, own)
     match member.stage:
         case Stage.UNSUBMITTED:
-            return Reason(f"is not submitted yet; to start with {mates}")
+            return Reason(f"is not in the queue yet; to start with {mates}")
         case Stage.QUEUING:
             return _queuing(member, own, mates, moment)
         case Stage.READY:
@@ -66,7 +66,7 @@ def reason(member: GroupJob, own: DomainName, moment: Moment) -> Reason:
         case Stage.PREPARED:
             text = f"is prepared, waits for the decision to start with {mates}"
             return _until(text, member.turn.vote_ns, "decided", moment)
-        case Stage.RUNNING if member.past.alone:
+        case Stage.RUNNING | Stage.OVER if member.past.alone:
             return Reason(f"started without {mates}: {member.past.alone}")
         case Stage.RUNNING:
             return Reason(f"started with {mates}")

@@ -206,12 +206,12 @@ def test_labels_keep_a_job_from_halves_beside_its_like(store):
         await passes()
         assert list(objects(controller)) == [first]
         found = await ask(controller, second)
-        assert found["reason"] == "needs 1 half of nodes, 1 free"
+        assert found["reason"] == "needs 1 half of a node, 1 free"
         assert found["why"].startswith(
-            "waits: halves of 1 nodes free, needs 1, or 1 whole nodes of which 0 are free; "
+            "waits: halves of 1 node free, needs 1, or 1 whole node, 0 free; "
             "free halves beside job 1: limited by memory, too; expected "
         )
-        with pytest.raises(CoschedError, match="cannot start at once: halves of 1 nodes"):
+        with pytest.raises(CoschedError, match="cannot start at once: halves of 1 node"):
             controller.submit(ranks=2, at_once=True, **MEMORY)
         third = controller.submit(ranks=2, limited_by=("io",))
         await passes()

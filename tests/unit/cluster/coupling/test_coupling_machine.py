@@ -816,7 +816,7 @@ def test_cancelled_job_leaves_nothing(stage):
         (2, Group("h", ("a", "a")), "it names a domain twice"),
         (2, Group("h", ("a", "b"), Timing.AFTER, 5, "c"), "its leader 'c' is not one"),
         (2, Group("h", ("a", "b"), Timing.WITHIN, -5), "its delay is -5 ns"),
-        (2, PAIR, "job 2 cannot join group 'g': job 1 is in it"),
+        (2, PAIR, "job 2 cannot join group 'g': job 1 is in it; .* choose another"),
         (1, Group("h", ("a", "b")), "job 1 belongs to a group already"),
     ],
 )
@@ -1122,6 +1122,8 @@ def test_reason_of_a_job_that_began_alone():
     domain.feed(PeerLost(0, "b"))
     domain.ready()
     domain.feed(JobPrepared(0, 1))
+    assert why(domain) == "started without g@b: b does not answer"
+    domain.feed(JobOver(0, 1))
     assert why(domain) == "started without g@b: b does not answer"
 
 

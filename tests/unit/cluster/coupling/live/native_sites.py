@@ -69,7 +69,7 @@ class Site:
         folder.mkdir()
         table = {
             "listen": "127.0.0.1:1",
-            "domains": dict.fromkeys(others, "127.0.0.1:1"),
+            "domains": {each: f"127.0.0.1:{port}" for port, each in enumerate(others, 2)},
             "same_names": list(others),
             "scheme": scheme,
             **QUICK,

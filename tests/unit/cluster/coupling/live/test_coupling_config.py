@@ -74,6 +74,14 @@ def test_agents_do_not_depend_on_the_coupling():
         ({"coupling": {"listen": "10.0.0.1:7580", "domains": {}}}, "at least one other"),
         ({"metrics": {"listen": "here"}}, "metrics.listen: 'here' is not HOST:PORT"),
         ({"name": "eureka"}, "coupling.domains: eureka is this domain"),
+        (
+            {"coupling": {**COUPLING, "listen": "10.0.0.2:7580"}},
+            "coupling.domains: eureka: 10.0.0.2:7580 is the address of this domain",
+        ),
+        (
+            {"coupling": {**COUPLING, "domains": {"eureka": "h:1", "lens": "h:1"}}},
+            "coupling.domains: lens: h:1 is the address of domain eureka",
+        ),
     ],
 )
 def test_a_mistake_is_refused_with_one_line(more, line):
@@ -134,10 +142,13 @@ def test_keygen_makes_the_keys_of_members_and_of_the_domain(tmp_path):
 def test_gate_of_a_domain_without_slurm_is_one_line(tmp_path):
     paths = DomainPaths(tmp_path)
     paths.directory.mkdir()
+    words = ["cluster", "gate", "--run-dir", str(tmp_path)]
+    assert str(CliRunner().invoke(cosched, words).exception) == (
+        f"{paths.config}: is missing; write it first, or name another --run-dir"
+    )
     paths.config.write_text(write_config(parse_config(document())))
-    done = CliRunner().invoke(cosched, ["cluster", "gate", "--run-dir", str(tmp_path)])
-    assert (
-        str(done.exception) == f'{paths.config}: has no engine = "slurm", so it has no gate'
+    assert str(CliRunner().invoke(cosched, words).exception) == (
+        f'{paths.config}: has no engine = "slurm", so it has no gate'
     )
 
 

@@ -590,7 +590,7 @@ def test_configuration_of_the_guide():
         ({"colour": 1}, "colour: no such key"),
         ({"coupling": {"listen": "x", "domains": {"b": "h:1"}}}, "'x' is not HOST:PORT"),
         ({"coupling": {"listen": "h:1", "domains": {}}}, "at least one other domain"),
-        ({"coupling": {"listen": "h:1", "domains": {"a": "h:1"}}}, "a is this domain"),
+        ({"coupling": {"listen": "h:1", "domains": {"a": "h:2"}}}, "a is this domain"),
         (
             {"coupling": {"listen": "h:1", "domains": {"b": "h:1"}, "scheme": "x"}},
             "coupling.scheme",

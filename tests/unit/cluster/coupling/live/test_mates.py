@@ -62,7 +62,7 @@ def test_right_forms(text, mates):
         ("mate=g@eureka,within=1000h", "within=1000h is longer than 7 days"),
         ("mate=g@eureka,within=1s,after=eureka", "within and after exclude each other"),
         ("mate=g@eureka,delay=1s", "delay needs after=DOMAIN"),
-        ("mate=g@eureka,after=lens", "after='lens' is no domain of the group"),
+        ("mate=g@eureka,after=lens", "'lens', which starts first, is no domain"),
         ("mate=" + "g" * 64 + "@eureka", "is not GROUP@DOMAIN"),
         ("x" * 1025, "longer than 1024 characters"),
         ("mate=g\x1b[31m\n@eureka", "'g?[31m?@eureka' is not"),

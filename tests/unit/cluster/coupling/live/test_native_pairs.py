@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from cosched.cluster.engines.native.job_answers import JobAnswers
 from cosched.cluster.record import State
 from cosched.config.coupling import CouplingTable
 from cosched.core.cluster.coupling.state import Stage
@@ -345,12 +346,16 @@ def test_mates_in_a_domain_that_was_removed_leave_no_job_without_an_end(tmp_path
         al.crash()
         if not known:  # the controller ended before it announced the job
             (al.folder / "mates.sqlite").unlink()
-        table = {"listen": "127.0.0.1:1", "domains": {"ce": "127.0.0.1:1"}, "answer": "2s"}
+        table = {"listen": "127.0.0.1:1", "domains": {"ce": "127.0.0.1:2"}, "answer": "2s"}
         al.config = replace(al.config, coupling=read(CouplingTable, table))
         al.start()
         if known:
             await over((al, a))
             assert al.state(a) is State.DONE
+            answers = JobAnswers(al.jobs, al.store, al.members)
+            assert answers.why(al.record_of(a), answers.waits()) == (
+                "ended with status 0; started without g@be: be does not answer"
+            )
         else:
             assert al.state(a) is State.CANCELLED
             assert "domain 'be' is not coupled; known: ce" in al.record_of(a).reason
