@@ -1,5 +1,5 @@
-"""Sets what all tests share: the profile of Hypothesis, the mark every_mpi and the size of
-labs. Checks that no job of a test writes its output into the repository."""
+"""Sets what all tests share: the profile of Hypothesis, the mark every_mpi, the limits and
+the size of labs. Checks that no job of a test writes its output into the repository."""
 
 import atexit
 import os
@@ -14,6 +14,7 @@ from hypothesis import settings
 
 from tests import cost
 from tests.labs import OWN_CPUS, LabSize
+from tests.limits import Limits
 from tests.places import ROOT
 
 # A slow test on a busy machine has not failed: benchmarks measure time, tests do not.
@@ -65,6 +66,7 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     if config.getoption("lab_nodes") < OWN_CPUS:
         raise pytest.UsageError(f"--lab-nodes: at least {OWN_CPUS}")
+    config.pluginmanager.register(Limits())
     if config.getoption("cost") is not None:
         cost.measure(config, config.getoption("cost"))
 
