@@ -18,7 +18,7 @@ from tests.limits import Limits
 from tests.places import ROOT
 
 # A slow test on a busy machine has not failed: benchmarks measure time, tests do not.
-settings.register_profile("cosched", deadline=None)
+settings.register_profile("cosched", deadline=None, max_examples=60)
 # CI repeats the same examples, so its result depends on the change alone. Elsewhere each
 # run draws new examples and may find new faults.
 settings.register_profile("ci", settings.get_profile("cosched"), derandomize=True)

@@ -21,11 +21,11 @@ def fixture():
     yield
     print("the fixture ends")
 
-@pytest.mark.timeout(0.2)
+@pytest.mark.timeout(2)
 def test_hangs(fixture):
     time.sleep(60)
 
-@pytest.mark.timeout(0.2)
+@pytest.mark.timeout(2)
 def test_hangs_for_good():
     with contextlib.suppress(BaseException):
         time.sleep(60)
@@ -36,7 +36,7 @@ def fixture_that_hangs():
     yield
     time.sleep(60)
 
-@pytest.mark.timeout(0.2)
+@pytest.mark.timeout(2)
 def test_fails_before_its_fixture_hangs(fixture_that_hangs):
     assert False
 
@@ -52,17 +52,17 @@ def test_each_test_that_hangs_fails_alone(tmp_path):
     done = subprocess.run(
         [*words, "-p", "no:hypothesispytest", "-rA", "-q"],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT), *sys.path))},
         capture_output=True,
         text=True,
         timeout=120,
         check=False,
     )
     shown = done.stdout.splitlines()
-    assert "FAILED test_it.py::test_hangs - Failed: Timeout (>0.2s) from" in done.stdout
+    assert "FAILED test_it.py::test_hangs - Failed: Timeout (>2.0s) from" in done.stdout
     assert "the fixture ends" in shown
     for name in ("test_hangs_for_good", "test_fails_before_its_fixture_hangs"):
-        assert f"worker 'gw0' crashed while running 'test_it.py::{name}'" in shown, name
+        assert f"crashed while running 'test_it.py::{name}'" in done.stdout
     assert "PASSED test_it.py::test_works" in shown
-    assert "Timeout (0:00:01.200000)!" in done.stderr
+    assert "Timeout (0:00:03)!" in done.stderr
     assert 'test_it.py", line 18 in test_hangs_for_good' in done.stderr
