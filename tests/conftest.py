@@ -2,6 +2,7 @@
 the size of labs. Checks that no job of a test writes its output into the repository."""
 
 import atexit
+import gc
 import os
 import re
 import shutil
@@ -99,6 +100,17 @@ def no_output_in_the_repository():
     before = set(ROOT.glob("cosched-*.out"))
     yield
     assert set(ROOT.glob("cosched-*.out")) <= before, "give the job a working directory"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Looks for no garbage: modules and tests stay, and searches take a third of the time."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m looks at the marks

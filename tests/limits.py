@@ -5,6 +5,9 @@ test that does not stop at that is in C, in a search for a smaller example, in a
 keeps its errors, or at its end already. Its whole process ends a little later, which takes
 neither a signal nor the interpreter's lock. xdist names the test as a failed one, and
 another process runs the rest. Both ends print where the process is.
+
+Each suite has its limit. On a machine that is busy with other work, ``--timeout SECONDS``
+gives another one.
 """
 
 import faulthandler
@@ -39,10 +42,12 @@ class Limits:
         os.close(self._stderr)
 
     @pytest.hookimpl(tryfirst=True)
-    def pytest_collection_modifyitems(self, items):
+    def pytest_collection_modifyitems(self, config, items):
+        wanted_s = config.getoption("timeout", None)
         for item in items:
             if item.get_closest_marker("timeout") is None:
-                item.add_marker(pytest.mark.timeout(usual_limit_s(item)))
+                limit_s = usual_limit_s(item) if wanted_s is None else wanted_s
+                item.add_marker(pytest.mark.timeout(limit_s))
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item):
@@ -60,8 +65,9 @@ class Limits:
 
     def _begin(self, item):
         limit_s = item.get_closest_marker("timeout").args[0]
-        after_s = limit_s + self._grace_s
-        faulthandler.dump_traceback_later(after_s, exit=True, file=self._stderr)
+        if limit_s:  # 0: no limit
+            after_s = limit_s + self._grace_s
+            faulthandler.dump_traceback_later(after_s, exit=True, file=self._stderr)
 
 
 def usual_limit_s(item):
