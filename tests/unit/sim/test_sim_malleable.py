@@ -290,8 +290,8 @@ def test_the_figures_of_the_paper_in_small(tmp_path, capsys):
     page = tmp_path / "page.md"
     begin, end = "<!-- malleable: begin -->", "<!-- malleable: end -->"
     page.write_text(f"before\n{begin}\nold\n{end}\nafter\n")
-    words = ["--quick", "--count", "150", "--jobs", "1"]
-    experiment.main([*words, "--out", str(tmp_path), "--docs", str(page)])
+    words = ["--quick", "--count", "150", "--out", str(tmp_path)]
+    experiment.main([*words, "--docs", str(page)])
     shown = capsys.readouterr().out
     text = page.read_text()
     assert text == f"before\n{begin}\n\n{shown}\n{end}\nafter\n"
