@@ -159,7 +159,7 @@ SMALL = Grid(("proportional",), SLICES[1:], GMETS[::2], DEFAULT)
 
 
 @given(st.data(), st.integers(1, 4))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_forecast_of_all_runs_never_grows(data, repeats):
     check_forecasts(data, SMALL, repeats)
 

@@ -19,6 +19,8 @@ from tests.tools.json_fields import PAGE, differences, leaves, sections
 from tests.unit.bench.bench_samples import BATCH, COSCHED, KERNEL, failed_run, summaries
 
 DOCUMENTED = sections()
+#: A pool of processes takes longer than these runs.
+ONE = ("--parallel", "1", "--json")
 #: Commands without requirements: the section, and the words to run in a new folder.
 SMALL = {
     "cosched replay": ("replay", "--json", str(ROOT / "tests/golden/wavefronts.jsonl")),
@@ -27,18 +29,18 @@ SMALL = {
     "cosched doctor": ("doctor", "--run-dir", "nowhere", "--json"),
     "cosched lab status": ("lab", "status", "--run-dir", "nowhere", "--json"),
     "cosched sim queue": ("sim", "queue", "a.swf", "--policy", "easy", "--json"),
-    "cosched sim share": ("sim", "share", "a.swf", "--json"),
+    "cosched sim share": ("sim", "share", "a.swf", *ONE),
     "cosched sim couple": (
         *("sim", "couple", "a.swf", "b.swf", "--pairs", "50%"),
-        *("--schemes", "hold-yield", "--json"),
+        *("--schemes", "hold-yield", *ONE),
     ),
     "cosched sim fit": ("sim", "fit", "a.swf", "--json"),
     "cosched sim malleable": (
         *("sim", "malleable", "sdsc", "--count", "50", "--policy", "even-fr"),
         "--json",
     ),
-    "cosched sim nodes": ("sim", "nodes", "--nodes", "2", "--work", "1s", "--json"),
-    "cosched sim startup": ("sim", "startup", "--nodes", "3", "--json"),
+    "cosched sim nodes": ("sim", "nodes", "--nodes", "2", "--work", "1s", *ONE),
+    "cosched sim startup": ("sim", "startup", "--nodes", "3", *ONE),
     "cosched sim symbiosis pairs": (
         *("sim", "symbiosis", "pairs", "--rounds", "1", "--json"),
     ),

@@ -74,7 +74,7 @@ def _base(old: Any, path: str) -> Any:
 
 
 @pytest.mark.parametrize("schema", FILES)
-@settings(max_examples=25, suppress_health_check=list(HealthCheck))
+@settings(max_examples=12, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_written_file_is_read_back_equal(schema: type, data: st.DataObject) -> None:
     value = data.draw(tables_of(schema))

@@ -63,7 +63,7 @@ def windows(jobs, run):
             begin_ns += 7 * S
 
 
-@given_settings(max_examples=150)
+@given_settings(max_examples=60)
 @given(STREAMS)
 def test_each_job_gets_a_quarter_of_its_share_and_no_time_is_lost(jobs):
     run = OneNode(jobs, USUAL)
@@ -82,7 +82,7 @@ def check_no_time_is_lost(jobs, run):
         assert before.end_ns <= after.begin_ns
 
 
-@given_settings(max_examples=100)
+@given_settings(max_examples=40)
 @given(STREAMS)
 def test_users_share_equally_if_fairness_is_between_users(jobs):
     run = OneNode(jobs, replace(USUAL, fairness=Fairness.USERS))

@@ -180,7 +180,7 @@ def test_starts_without_a_task_count_as_one_job_until_a_task_comes():
 LENGTHS = st.lists(st.integers(1, 80), min_size=1, max_size=5)
 
 
-@given_settings(max_examples=60)
+@given_settings(max_examples=30)
 @given(LENGTHS, LENGTHS)
 def test_launchers_for_ever_take_no_more_than_their_share(honest_s, launched_s):
     """A user of launchers delays the jobs of another one no more than by jobs."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
@@ -68,6 +69,7 @@ class Lending(RuleBasedStateMachine):
 
 
 TestLending = Lending.TestCase
+TestLending.settings = settings(max_examples=50, stateful_step_count=15)
 
 
 def test_operators_change_counts_when_the_loan_ends():

@@ -284,10 +284,10 @@ class NodeMachine(RuleBasedStateMachine):
 
 
 TestNodeMachine = NodeMachine.TestCase
-TestNodeMachine.settings = settings(max_examples=150, stateful_step_count=60)
+TestNodeMachine.settings = settings(max_examples=70, stateful_step_count=50)
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(
     count=st.integers(2, 6),
     align=st.booleans(),

@@ -258,7 +258,7 @@ def test_nodes_agree_without_expectations(pattern, nodes):
 JOBS = st.lists(st.tuples(st.floats(0.2, 20), st.floats(0, 20)), min_size=2, max_size=7)
 
 
-@given_settings(max_examples=300)
+@given_settings(max_examples=120)
 @given(JOBS)
 def test_known_jobs_respond_about_as_under_shortest_rest_first(jobs):
     lengths_s = [max(0.2, round(length_s, 2)) for length_s, _ in jobs]

@@ -29,7 +29,7 @@ def run_by_timer(node, until_ns):
         yield
 
 
-@given_settings(max_examples=150)
+@given_settings(max_examples=60)
 @example(
     arrivals=[(frozenset({0}), 0), (frozenset({1}), 300), (frozenset({0, 1}), 300)],
     align=False,

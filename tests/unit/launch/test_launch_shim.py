@@ -22,7 +22,7 @@ from cosched.launch.shim import (
 from tests.unit.launch import launch_fakes as fakes
 
 WRAPPER = """#!/bin/sh
-# Compiles each source to a small object, and logs the call.
+# Makes an object without content of each source, and logs the call.
 case "$*" in
 *-mpi_abi*-show*) echo cc -L{lib} -lmpi_abi; exit ;;
 *-show*) echo cc -L{lib} -l{name}; exit ;;
@@ -30,15 +30,15 @@ esac
 {extra}
 for word; do last=$word; done
 echo "$I_MPI_ROOT $*" >> {log}
-echo "int x_$$;" | cc -x c -fPIC -c - -o "$last"
+cp {nothing} "$last"
 """
 
 
 class Site:
     """A wrapper, its library and a cache, all in one directory."""
 
-    def __init__(self, root: Path) -> None:
-        self.root = root
+    def __init__(self, root: Path, nothing: Path) -> None:
+        self.root, self.nothing = root, nothing
         self.log = root / "log"
         self.library = root / "lib/libmpi.so.12"
         self.library.parent.mkdir()
@@ -47,7 +47,8 @@ class Site:
         self.mpicc = self.write()
 
     def write(self, extra: str = "", name: str = "mpi") -> Path:
-        text = WRAPPER.format(lib=self.root / "lib", log=self.log, extra=extra, name=name)
+        paths = {"lib": self.root / "lib", "log": self.log, "nothing": self.nothing}
+        text = WRAPPER.format(**paths, extra=extra, name=name)
         return fakes.executable(self.root / "bin/mpicc", text)
 
     def build(self, **options) -> Path:
@@ -58,10 +59,19 @@ class Site:
         return self.log.read_text().splitlines() if self.log.exists() else []
 
 
+@pytest.fixture(scope="module")
+def nothing(tmp_path_factory):
+    """An object without content, which takes no time to compile."""
+    path = tmp_path_factory.mktemp("nothing") / "nothing.o"
+    words = ["cc", "-x", "c", "-fPIC", "-c", "/dev/null", "-o", path]
+    subprocess.run(words, check=True)
+    return path
+
+
 @pytest.fixture
-def site(tmp_path, monkeypatch):
+def site(tmp_path, nothing, monkeypatch):
     monkeypatch.delenv("I_MPI_ROOT", raising=False)
-    return Site(tmp_path)
+    return Site(tmp_path, nothing)
 
 
 def test_shim_is_built_once(site):
@@ -171,11 +181,13 @@ def test_release_build_serves_each_build_of_the_same_interface(site, monkeypatch
     assert plan_build(site.mpicc, environ).library != built
 
 
-def test_release_build_goes_with_the_mpi_of_its_installation(tmp_path, monkeypatch):
+def test_release_build_goes_with_the_mpi_of_its_installation(
+    tmp_path, nothing, monkeypatch
+):
     places = [tmp_path / "first", tmp_path / "second"]
     for place in places:
         place.mkdir()
-    first, second = map(Site, places)
+    first, second = (Site(place, nothing) for place in places)
     monkeypatch.setattr(under_test.sys, "prefix", str(first.root))
     built = make_shim(for_release(plan_build(first.mpicc, os.environ)))
     inside = built.relative_to(first.root)

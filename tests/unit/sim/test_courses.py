@@ -123,7 +123,7 @@ def test_errors_of_predictions_are_drawn_and_bounded():
     stream=streams(), policy=policies(), knowledge=st.sampled_from(KNOWLEDGE),
     seed=st.integers(0, 3),
 )  # fmt: skip
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=60)
 def test_each_job_does_its_work(stream, policy, knowledge, seed):
     jobs, nodes = stream
     engine = VirtualTime()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 
 import pytest
 
@@ -11,13 +12,19 @@ from cosched.core.cluster.queue.policies import POLICIES
 from tests.tools.commands import run_command as cosched
 
 
-@pytest.fixture
-def trace(tmp_path):
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("made")
     made = cosched(
-        "sim", "generate", "made.swf", "--jobs", 300, "--machine", 32, cwd=tmp_path
+        "sim", "generate", "made.swf", "--jobs", 300, "--machine", 32, cwd=folder
     )
     assert (made.returncode, made.stdout, made.stderr) == (0, "", "")
-    return tmp_path / "made.swf"
+    return folder / "made.swf"
+
+
+@pytest.fixture
+def trace(made, tmp_path):
+    return shutil.copy(made, tmp_path / "made.swf")
 
 
 @pytest.mark.parametrize("command", [[], ["queue"], ["generate"]])
@@ -78,8 +85,8 @@ def figures_in(document):
     "words",
     [
         "queue LOG --policy easy,wfp --parallel 2",
-        "share LOG --dom 2",
-        "malleable LOG --policy ideal-only,even-fq --minimum 50,30",
+        "share LOG --dom 2 --parallel 1",
+        "malleable LOG --policy ideal-only,even-fq --minimum 50,30 --parallel 1",
         "symbiosis log LOG --repeat 2",
         "couple made.swf LOG --pairs 10% --parallel 2",
     ],

@@ -94,6 +94,11 @@ def test_held_blocks_count_with_all_their_nodes(unit, held):
     assert result.domains["a"]["lost_node_h"] == pytest.approx(held * 100 / 3600)
 
 
+def couple(*words, cwd):
+    """Runs the command in one process: those of a pool take longer than such short logs."""
+    return cosched("sim", "couple", *words, "--parallel", "1", cwd=cwd)
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("couple")
@@ -126,8 +131,8 @@ def test_every_combination(folder):
 
 
 def test_three_machines(folder):
-    words = ["sim", "couple", "a.swf", "b.swf", "c.swf", "--pairs", "10%"]
-    result = cosched(*words, "--schemes", "hold-yield-hold", cwd=folder)
+    words = ["a.swf", "b.swf", "c.swf", "--pairs", "10%"]
+    result = couple(*words, "--schemes", "hold-yield-hold", cwd=folder)
     together, groups = re.findall(r"hold-yield-hold: (\d+) of (\d+) groups", result.stdout)[
         0
     ]
@@ -144,10 +149,10 @@ def test_three_machines(folder):
 )
 @pytest.mark.parametrize("logs", [["a.swf", "b.swf"], ["a.swf", "b.swf", "c.swf"]])
 def test_constraints_on_two_machines_and_on_three(timing, says, logs, folder):
-    words = ["sim", "couple", *logs, "--pairs", "10%", "--timing", timing]
+    words = [*logs, "--pairs", "10%", "--timing", timing]
     # Walltimes that hold, so that promises can be kept.
     words += ["--estimates", "exact", "--schemes", "-".join(["yield"] * len(logs))]
-    result = cosched(*words, "--out", "out.json", cwd=folder)
+    result = couple(*words, "--out", "out.json", cwd=folder)
     assert result.returncode == 0, result.stderr
     run = json.loads((folder / "out.json").read_text())["runs"][1]
     assert run["kept"] == run["groups"] > 3
@@ -159,10 +164,10 @@ def test_constraints_on_two_machines_and_on_three(timing, says, logs, folder):
 
 @pytest.mark.parametrize("choice", ["start", "hold=10min"])
 def test_domain_that_is_down(choice, folder):
-    words = ["sim", "couple", "a.swf", "b.swf", "--pairs", "20%"]
+    words = ["a.swf", "b.swf", "--pairs", "20%"]
     words += ["--schemes", "yield-yield", "--down", "b"]
     words += ["--when-down", choice, "--out", "out.json"]
-    result = cosched(*words, cwd=folder)
+    result = couple(*words, cwd=folder)
     assert result.returncode == 0, result.stderr
     assert "b: down\n" in result.stdout
     alone, run = json.loads((folder / "out.json").read_text())["runs"]
@@ -180,8 +185,7 @@ def test_logs_of_other_times_are_named_with_their_dates(folder):
     for name, begin in (("a", 843_000_000), ("b", 954_000_000)):
         text = (folder / f"{name}.swf").read_text()
         (folder / f"{name}-dated.swf").write_text(f"; UnixStartTime: {begin}\n{text}")
-    words = ["a-dated.swf", "b-dated.swf", "--parallel", "1"]
-    result = cosched("sim", "couple", *words, cwd=folder)
+    result = couple("a-dated.swf", "b-dated.swf", cwd=folder)
     assert result.returncode == 1
     assert result.stderr.count("\n") == 1
     assert "a-dated.swf: 1996-09-1" in result.stderr
@@ -201,7 +205,7 @@ def test_logs_of_other_times_are_named_with_their_dates(folder):
     ],
 )
 def test_wrong_choices_for_a_domain_that_is_down(options, says, folder):
-    result = cosched("sim", "couple", "a.swf", "b.swf", *options, cwd=folder)
+    result = couple("a.swf", "b.swf", *options, cwd=folder)
     assert result.returncode != 0
     assert says in result.stderr
     assert result.stderr.count("\n") == 1
@@ -210,8 +214,8 @@ def test_wrong_choices_for_a_domain_that_is_down(options, says, folder):
 def test_blocks_delay_jobs(folder):
     waits = []
     for more in ([], ["--blocks", "a=8"]):
-        words = ["sim", "couple", "a.swf", "b.swf", "--schemes", "hold-hold", *more]
-        result = cosched(*words, "--out", "out.json", cwd=folder)
+        words = ["a.swf", "b.swf", "--schemes", "hold-hold", *more]
+        result = couple(*words, "--out", "out.json", cwd=folder)
         assert result.returncode == 0, result.stderr
         run = json.loads((folder / "out.json").read_text())["runs"][1]
         assert run["together"] == run["groups"]
@@ -222,11 +226,11 @@ def test_blocks_delay_jobs(folder):
 def test_bad_lines_are_counted(folder):
     lines = (folder / "b.swf").read_text()
     (folder / "bad.swf").write_text(lines + "1 2 3\n")
-    words = ["sim", "couple", "a.swf", "bad.swf", "--schemes", "hold-hold"]
-    result = cosched(*words, "--strict", cwd=folder)
+    words = ["a.swf", "bad.swf", "--schemes", "hold-hold"]
+    result = couple(*words, "--strict", cwd=folder)
     assert result.returncode == 1
     assert "bad.swf:" in result.stderr
-    result = cosched(*words, "--out", "out.json", cwd=folder)
+    result = couple(*words, "--out", "out.json", cwd=folder)
     assert result.returncode == 0, result.stderr
     assert result.stdout.count("lines left out: 1 too few fields\n") == 1
     run = json.loads((folder / "out.json").read_text())["runs"][1]
@@ -235,7 +239,7 @@ def test_bad_lines_are_counted(folder):
 
 def test_columns_on_disk(folder):
     words = ["sim", "couple", "a.swf", "b.swf", "--pairs", "20%", "--schemes", "hold-yield"]
-    words += ["--save", "out", "--out", "out.json"]
+    words += ["--save", "out", "--out", "out.json", "--parallel", "1"]
     result = cosched(*words, cwd=folder)
     assert result.returncode == 0, result.stderr
     document = json.loads((folder / "out.json").read_text())
@@ -286,7 +290,7 @@ def test_help_fits(tmp_path):
     ],
 )
 def test_bad_input_gets_one_line_and_a_status(words, says, folder):
-    result = cosched("sim", "couple", *words, "--parallel", "1", cwd=folder)
+    result = couple(*words, cwd=folder)
     assert result.returncode != 0
     assert result.stdout == ""
     assert says in result.stderr

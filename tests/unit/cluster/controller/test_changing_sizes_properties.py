@@ -492,7 +492,7 @@ class Domain(RuleBasedStateMachine):
 
 
 Domain.TestCase.settings = settings(
-    max_examples=50,
+    max_examples=25,
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
     stateful_step_count=50,
     deadline=None,

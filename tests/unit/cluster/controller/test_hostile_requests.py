@@ -88,7 +88,7 @@ def test_deeply_nested_request_is_refused(requests):
 
 
 @settings(
-    max_examples=200,
+    max_examples=80,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

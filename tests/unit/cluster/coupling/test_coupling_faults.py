@@ -19,7 +19,7 @@ from tests.unit.cluster.coupling.coupled_faults import (
     World,
 )
 
-SOME = settings(max_examples=60, deadline=None)
+SOME = settings(max_examples=30, deadline=None)
 CALM = 4_000
 END = 120_000
 STRICT = CouplingSettings(

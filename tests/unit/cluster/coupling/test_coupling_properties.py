@@ -20,7 +20,7 @@ from tests.unit.cluster.coupling.coupled_workloads import (
     systems,
 )
 
-SOME = settings(max_examples=75, deadline=None)
+SOME = settings(max_examples=40, deadline=None)
 HOLD = CouplingSettings(scheme=Scheme.HOLD, release_ns=RELEASE)
 YIELD = CouplingSettings(scheme=Scheme.YIELD, release_ns=RELEASE)
 FOUR = list(itertools.product((HOLD, YIELD), repeat=2))
@@ -44,7 +44,7 @@ def check_machines(system: System, domains) -> None:
 
 @pytest.mark.parametrize("pair", FOUR, ids=NAMES)
 @given(system=systems(settings=st.just(HOLD)))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_every_pair_together_under_every_scheme(pair, system):
     system = replace(system, settings=list(pair))
     domains = run(system)

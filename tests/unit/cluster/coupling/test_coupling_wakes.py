@@ -47,7 +47,7 @@ def checked(timers: Timers) -> None:
     slowest=st.sampled_from([0, 2]),
     seed=st.integers(0, 99),
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_no_time_of_a_job_is_missed(data, timing, slowest, seed):
     system = data.draw(systems(domains=3, timing=st.just(timing)))
     checks = patch.object(Timers, "wake_up", autospec=True, side_effect=checked)

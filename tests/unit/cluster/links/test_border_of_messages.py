@@ -77,20 +77,20 @@ def check(take, *values):
 
 
 @pytest.mark.parametrize("what", PACKED)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(data=st.binary(max_size=60) | PLAIN.map(packed) | TAGGED.map(packed))
 def test_any_bytes_are_a_value_or_one_error(what, data):
     check(PACKED[what], data)
 
 
 @pytest.mark.parametrize("what", JSON)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(data=st.binary(max_size=60) | PLAIN.map(jsoned))
 def test_any_line_is_a_value_or_one_error(what, data):
     check(JSON[what], data)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(MESSAGES)
 def test_what_is_sent_is_what_arrives(message):
     assert messages.decode(messages.encode(message)) == message
@@ -123,7 +123,7 @@ class Node:
 SENDERS = st.sampled_from((*HOSTS, CONTROLLER, "n4"))
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.sampled_from((ROUTE, ROOT)), st.lists(st.tuples(SENDERS, OF_JOBS), max_size=12))
 def test_a_job_takes_or_refuses_any_message(route, came):
     job = NodeJob(route, Node(), Designs("pipeline", 1000, 60.0))
@@ -132,7 +132,7 @@ def test_a_job_takes_or_refuses_any_message(route, came):
         check(take, sender, message)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.lists(values(frames.AnyFrame), max_size=8))
 def test_a_job_takes_or_refuses_any_frame(came):
     job = NodeJob(ROOT, Node(), Designs("pipeline", 1000, 60.0))
@@ -140,7 +140,7 @@ def test_a_job_takes_or_refuses_any_frame(came):
         check(job.take_frame, frame)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(values(Chunk))
 def test_a_chunk_has_a_tree_or_is_refused(chunk):
     try:
@@ -152,7 +152,7 @@ def test_a_chunk_has_a_tree_or_is_refused(chunk):
 
 
 @settings(
-    max_examples=100,
+    max_examples=50,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
@@ -175,7 +175,7 @@ def test_the_controller_takes_or_refuses_any_message(tmp_path, came):
     asyncio.run(scenario())
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     st.dictionaries(
         st.sampled_from(("do", "job", "names", "ended", "until", "reason", "end_jobs")),

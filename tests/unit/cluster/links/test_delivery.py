@@ -234,7 +234,7 @@ class Net:
             self.under_way.insert(at, self.under_way.pop())
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.data())
 def test_each_message_arrives_once_and_in_order(data):
     sides = {"a": Delivery(11), "b": Delivery(22)}

@@ -139,7 +139,7 @@ def mixed(draw):
 
 
 @given(stream=mixed(), sizes=st.one_of(SIZES, st.just(MOLDABLE)), times=TIMES)
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=75)
 def test_no_change_delays_the_reserved_start(stream, sizes, times):
     """The first job starts by each of its reservations, or as soon as a harvest that begins
     then is done. The reservation itself never moves back."""
@@ -160,7 +160,7 @@ def test_no_change_delays_the_reserved_start(stream, sizes, times):
     times=TIMES,
     refusals=st.lists(st.booleans(), min_size=1, max_size=8),
 )
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=50)
 def test_all_jobs_run_if_some_refuse(stream, sizes, times, refusals):
     """A job counts with all its nodes after it has refused, until a change is done."""
     jobs, nodes = stream

@@ -67,7 +67,7 @@ def mixed_streams(draw):
 
 
 @given(stream=mixed_streams(), sizes=SIZES)
-@settings(deadline=None, max_examples=500)
+@settings(deadline=None, max_examples=150)
 def test_one_run_keeps_all_rules(stream, sizes):
     """``Watched`` checks nodes, minima and ideals besides, after each event."""
     jobs, nodes = stream
@@ -97,7 +97,7 @@ def check_reservations_hold(schedule, watched):
 
 
 @given(stream=streams(), sizes=SIZES)
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=100)
 def test_rigid_jobs_are_scheduled_as_by_easy(stream, sizes):
     """If no two events are at the same time: the drivers tick differently then."""
     jobs, nodes = stream
@@ -118,7 +118,7 @@ def test_rigid_jobs_are_scheduled_as_by_easy(stream, sizes):
 
 
 @given(stream=mixed_streams(), sizes=SIZES)
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=40)
 def test_no_node_idles_beside_jobs_that_want_it(stream, sizes):
     """After an end, unless a growth would cost more than it saves."""
     jobs, nodes = stream

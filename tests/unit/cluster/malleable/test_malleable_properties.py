@@ -25,7 +25,7 @@ from tests.unit.cluster.malleable.malleable_streams import (
 
 
 @given(stream=streams(), policy=policies())
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=120)
 def test_one_run_keeps_all_rules(stream, policy):
     """``Watched`` checks nodes, minima and ideals besides, after each event."""
     jobs, nodes = stream
@@ -75,7 +75,7 @@ def check_a_young_job_is_protected(policy, schedule, scheduler):
 
 
 @given(stream=streams(), policy=policies(), lasts=COSTS)
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=80)
 def test_every_job_runs_once_while_changes_last(stream, policy, lasts):
     jobs, nodes = stream
     schedule, scheduler = run(jobs, nodes, policy, WatchedNodes, lasts)
@@ -101,7 +101,7 @@ def test_a_start_waits_for_a_change_that_lasts():
 
 
 @given(stream=streams(), policy=policies())
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=40)
 def test_the_same_stream_has_the_same_schedule(stream, policy):
     jobs, nodes = stream
     (one, first), (other, second) = (run(jobs, nodes, policy) for _ in range(2))
@@ -111,7 +111,7 @@ def test_the_same_stream_has_the_same_schedule(stream, policy):
 
 
 @given(stream=streams(), policy=policies(UNCONTROLLED))
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=40)
 def test_no_node_idles_beside_jobs_that_want_it(stream, policy):
     """After an end; an arrival takes what it can of what is free."""
     jobs, nodes = stream
@@ -132,7 +132,7 @@ def test_no_node_idles_beside_jobs_that_want_it(stream, policy):
 
 
 @given(stream=streams())
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=40)
 def test_without_a_limit_both_distributions_are_the_same(stream):
     """As the paper says of its Figure 10: the degree comes first in both."""
     jobs, nodes = stream
@@ -145,7 +145,7 @@ def test_without_a_limit_both_distributions_are_the_same(stream):
 
 
 @given(stream=streams(), policy=policies())
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=40)
 def test_jobs_that_want_all_or_nothing_are_a_plain_queue(stream, policy):
     """With the minimum at the ideal nothing can be harvested or given."""
     jobs, nodes = stream
@@ -157,7 +157,7 @@ def test_jobs_that_want_all_or_nothing_are_a_plain_queue(stream, policy):
 
 
 @given(stream=streams())
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=40)
 def test_moldable_jobs_keep_their_size(stream):
     jobs, nodes = stream
     free = [replace(job, cost=FREE) for job in jobs]

@@ -162,7 +162,7 @@ class Growths(Watched):
 
 
 @given(stream=preferring(), policy=policies(UNCONTROLLED))
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=80)
 def test_no_job_grows_beyond_it_while_another_waits(stream, policy):
     jobs, nodes = stream
     schedule, scheduler = run(jobs, nodes, policy, Growths)
@@ -173,7 +173,7 @@ def test_no_job_grows_beyond_it_while_another_waits(stream, policy):
 
 
 @given(stream=preferring(), harvest=st.sampled_from([EVEN, LOW_IMPACT]))
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=50)
 def test_all_jobs_end_under_easy(stream, harvest):
     jobs, nodes = stream
     schedule = simulate(jobs, nodes, SizePolicy(harvest, FQ), Easy)
@@ -183,7 +183,7 @@ def test_all_jobs_end_under_easy(stream, harvest):
 
 
 @given(stream=streams(), policy=policies())
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=50)
 def test_a_preferred_size_at_the_ideal_changes_nothing(stream, policy):
     jobs, nodes = stream
     same = [replace(each, preferred=each.size) for each in jobs]

@@ -554,4 +554,4 @@ class Agents(RuleBasedStateMachine):
 
 
 TestAgents = Agents.TestCase
-TestAgents.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestAgents.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)

@@ -166,7 +166,7 @@ _BATCH = st.tuples(
     fates=st.lists(st.sampled_from(["well", "badly", "again", "cancel"]), min_size=40),
     runs=st.lists(st.integers(1, 9), min_size=40, max_size=40),
 )
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_terms_hold_for_all_arrays_and_dependencies(policy, batches, fates, runs):
     """An array never exceeds its bound, no job starts before those for which it waits, a
     reservation is never put off, and each job starts or is dropped in the end."""

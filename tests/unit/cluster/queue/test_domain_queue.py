@@ -28,7 +28,7 @@ from tests.unit.cluster.queue.queue_workloads import ALL, OVERRUN
 GRACE = 3
 MACHINE = 8
 every_policy = pytest.mark.parametrize("policy", ALL.values(), ids=ALL)
-SOME = settings(max_examples=120, deadline=None)
+SOME = settings(max_examples=60, deadline=None)
 NODES = st.sets(st.integers(0, MACHINE - 1), min_size=1, max_size=4)
 STEPS = st.lists(
     st.one_of(

@@ -256,7 +256,7 @@ _jobs = st.lists(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(_jobs, st.sampled_from(sorted(POLICIES)), st.integers(1, 3))
 def test_forecast_is_what_happens_and_every_job_runs(jobs, policy, rows):
     domain = Domain(rows, policy)
@@ -271,7 +271,7 @@ def test_forecast_is_what_happens_and_every_job_runs(jobs, policy, rows):
     assert {number: domain.starts[number][0] for number in expected} == expected
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.data(), st.sampled_from(sorted(POLICIES)), st.integers(2, 3))
 def test_exclusive_jobs_never_share_whatever_happens(data, policy, rows):
     domain, out, number = Domain(rows, policy), set(), 0

@@ -136,7 +136,7 @@ def apply(queue, step, number, now):
 
 
 @every_policy
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(_steps, st.integers(1, 3))
 def test_no_event_loses_the_order(policy, steps, rows):
     queue, submitted = make(policy, rows), {}
@@ -156,7 +156,7 @@ def test_no_event_loses_the_order(policy, steps, rows):
 
 
 @pytest.mark.parametrize("policy", ["fcfs", "easy", "wfp"])
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(_steps, st.integers(1, 3))
 def test_first_of_equal_jobs_starts_first(policy, steps, rows):
     """Conservative backfill is left out: a job may be moved up into a gap."""

@@ -59,7 +59,7 @@ def surroundings(free: set[int], begin: int, width: int, units: int) -> int:
     kept=st.integers(1, 24),
     width=st.sampled_from([1, 2, 4, 8, 16]),
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 def test_a_job_gets_the_block_with_least_free_surroundings(units, busy, kept, width):
     pool = FreeBlocks(((0, units - 1),), 1)
     for unit in sorted(busy & set(range(units))):
@@ -86,7 +86,7 @@ def test_a_job_gets_the_block_with_least_free_surroundings(units, busy, kept, wi
 
 
 @given(units=st.integers(1, 24), busy=st.sets(st.integers(0, 23)))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_the_nodes_of_units_are_free_or_taken(units, busy):
     pool = FreeBlocks(((0, 4 * units - 1),), 4)
     taken = from_numbers(
@@ -161,7 +161,7 @@ def soonest(wanted, now, held):
 
 
 @given(jobs=JOBS)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_the_expected_start_is_that_of_the_first_free_block(jobs):
     """Also if it was asked for before, and jobs have started and ended since."""
     ledger = Ledger(MACHINE, allocation=partial(FreeBlocks, unit=4))
@@ -181,7 +181,7 @@ def test_the_expected_start_is_that_of_the_first_free_block(jobs):
 
 
 @given(jobs=JOBS, policy=st.sampled_from(["fcfs", "easy", "wfp"]))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_blocks_are_aligned_and_belong_to_one_job(jobs, policy):
     starts = run(jobs, policy, partial(FreeBlocks, unit=4))
     busy = []
@@ -209,7 +209,7 @@ def test_units_of_one_machine_are_the_whole(jobs, policy):
 
 
 @given(jobs=JOBS)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_backfill_delays_no_first_job(jobs):
     """The block that the first waiting job will get is not given to a later job for longer
     than until then."""

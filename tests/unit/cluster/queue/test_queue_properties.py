@@ -25,7 +25,7 @@ from tests.unit.cluster.queue.queue_workloads import (
 )
 
 every_policy = pytest.mark.parametrize("policy", ALL.values(), ids=ALL)
-SOME = settings(max_examples=80, deadline=None)
+SOME = settings(max_examples=40, deadline=None)
 
 
 @every_policy

@@ -24,7 +24,7 @@ REFERENCES = {
 
 @pytest.mark.parametrize("name", REFERENCES)
 @given(case=jobs_and_machine())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_the_same_starts_as_the_reference(name, case):
     jobs, machine = case
     domain, _ = simulated(jobs, machine, POLICIES[name])
@@ -33,7 +33,7 @@ def test_the_same_starts_as_the_reference(name, case):
 
 @pytest.mark.parametrize("name", ["fcfs", "easy", "conservative"])
 @given(case=jobs_and_machine(overruns=False))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_no_moment_is_missed(name, case):
     """A reference that decides at every moment finds nothing to start in between.
 

@@ -28,7 +28,7 @@ STEPS = st.lists(
 
 @pytest.mark.parametrize("order", SCORES, ids=lambda order: order.name)
 @given(steps=STEPS)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_jobs_that_come_and_go_keep_the_order(order, steps):
     waiting, jobs, now = WaitingList(order), [], 0
     for number, step in enumerate(steps):

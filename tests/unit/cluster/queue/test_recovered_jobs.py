@@ -207,7 +207,7 @@ _steps = st.lists(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(_steps, st.sampled_from(sorted(POLICIES)), st.integers(1, 3))
 def test_restart_takes_all_jobs_and_gives_no_node_more(steps, policy, rows):
     domain, number = Domain(rows, policy), 0

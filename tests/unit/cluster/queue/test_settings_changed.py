@@ -57,7 +57,7 @@ _steps = st.lists(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(_steps, st.sampled_from(sorted(POLICIES)), st.integers(1, 3))
 def test_changes_touch_no_running_job_and_lose_none(steps, policy, rows):
     domain, number = Domain(rows, policy), 0
@@ -213,7 +213,7 @@ _shared_steps = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(_shared_steps, st.sampled_from(sorted(POLICIES)), st.integers(1, 3))
 def test_sharing_changes_touch_no_running_job_and_lose_none(steps, policy, rows):
     domain, number = Sharing(rows, policy), 0

@@ -128,7 +128,7 @@ def test_a_late_pass_starts_only_jobs_that_have_nodes():
     assert starts(queue, 2) == {2: NODES}
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.data(), st.sampled_from(sorted(POLICIES)), st.integers(1, 3))
 def test_rows_never_give_a_node_to_more_jobs_than_they_are(data, policy, rows):
     queue = make(rows, policy)

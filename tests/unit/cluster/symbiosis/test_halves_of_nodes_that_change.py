@@ -293,5 +293,5 @@ class HalvesUnderChange(RuleBasedStateMachine):
 
 TestHalvesUnderChange = HalvesUnderChange.TestCase
 TestHalvesUnderChange.settings = settings(
-    max_examples=60, stateful_step_count=40, deadline=None
+    max_examples=40, stateful_step_count=40, deadline=None
 )

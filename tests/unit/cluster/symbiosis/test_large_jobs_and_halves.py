@@ -36,7 +36,7 @@ from tests.unit.cluster.symbiosis.sharing_workloads import (
     streams,
 )
 
-SOME = settings(max_examples=100, deadline=None)
+SOME = settings(max_examples=50, deadline=None)
 NODES = 8
 PARTS = st.sampled_from((0.01, 1 / 16, 1 / 8, 1 / 4, 0.3, 1 / 2))
 

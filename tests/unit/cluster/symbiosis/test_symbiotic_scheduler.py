@@ -35,7 +35,7 @@ from tests.unit.cluster.symbiosis.sharing_workloads import (
     streams,
 )
 
-SOME = settings(max_examples=120, deadline=None)
+SOME = settings(max_examples=60, deadline=None)
 NODES = 4
 LABELS = {
     "mem": frozenset({Resource.MEMORY}),
