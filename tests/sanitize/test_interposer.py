@@ -40,11 +40,12 @@ def mpi(request):
 
 
 @pytest.fixture(scope="module")
-def shim(mpi, tmp_path_factory):
-    """Returns what to preload: the sanitizer's runtime and the interposer built with it."""
+def shim(mpi, session_folder):
+    """Returns what to preload: the sanitizer's runtime and the interposer built with it,
+    once for all workers."""
     before = runtime()
     try:
-        cache = tmp_path_factory.mktemp("shims")
+        cache = session_folder / "shims"
         built = make_shim(plan_build(mpi.mpicc, os.environ, cache=cache, sanitize=True))
     except CoschedError as error:
         pytest.skip(str(error))

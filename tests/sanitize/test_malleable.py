@@ -3,6 +3,8 @@ the size and in misuse: no memory is misused or lost."""
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import re
 import subprocess
 
@@ -10,6 +12,7 @@ import pytest
 
 from benchmarks.mpi import PROGRAMS
 from cosched.core.cluster.resizing.agreement import ReportDone, ReportRefused
+from cosched.launch.compile import build_once
 from cosched.launch.malleable import includes, sources
 from tests.malleable.conftest import agents, folders, rigid
 from tests.malleable.test_c import SAME
@@ -21,28 +24,57 @@ __all__ = ["agents", "rigid"]
 
 pytestmark = pytest.mark.mpi_job
 
+ARCHIVE = "libmalleable.a"
+WORDS = (
+    *("-std=gnu11", "-Wall", "-Wextra", "-Werror", *FLAGS),
+    *(f"-I{folder}" for folder in includes()),
+)
+
 
 @pytest.fixture(params=folders(), ids=lambda folder: folder.parent.name.lstrip("."))
 def mpi(request):
     return request.param
 
 
-@pytest.fixture
-def build(mpi, tmp_path, monkeypatch):
-    """Returns a function that compiles a program with the library and the sanitizers."""
+@pytest.fixture(scope="session")
+def library(session_folder):
+    """Returns a function that compiles the library with the sanitizers for an mpicc, once
+    for all workers."""
     runtime()
+
+    @functools.cache
+    def compiled(mpicc):
+        name = hashlib.sha256(str(mpicc).encode()).hexdigest()[:12]
+        return build_once(
+            session_folder / f"sanitized-{name}" / ARCHIVE,
+            lambda scratch: archive(mpicc, scratch),
+            session_folder,
+        )
+
+    return compiled
+
+
+def archive(mpicc, folder):
+    subprocess.run([mpicc, *WORDS, "-c", *sources()], cwd=folder, check=True)
+    words = ["ar", "rcs", ARCHIVE, *sorted(path.name for path in folder.glob("*.o"))]
+    subprocess.run(words, cwd=folder, check=True)
+    return folder / ARCHIVE
+
+
+@pytest.fixture
+def build(mpi, library, tmp_path, monkeypatch):
+    """Returns a function that compiles a program with the library and the sanitizers."""
     # What the played agents preload comes before the sanitizer.
     for name, value in options(leaks=True, verify_asan_link_order=0).items():
         monkeypatch.setenv(name, value)
-    folders = (f"-I{folder}" for folder in includes())
     # The memory that Open MPI wants for its own facts is the sanitizer's.
     monkeypatch.setenv("PMIX_MCA_gds", "hash")
-    words = ("-std=gnu11", "-Wall", "-Wextra", "-Werror", *FLAGS, *folders)
+    mpicc = mpi / "mpicc"
 
     def compile_with(source):
         program = tmp_path / source.stem
-        inputs = (source, *sources(), "-o", program, "-lm", "-ldl")
-        subprocess.run([mpi / "mpicc", *words, *inputs], check=True)
+        inputs = (source, library(mpicc), "-o", program, "-lm", "-ldl")
+        subprocess.run([mpicc, *WORDS, *inputs], check=True)
         return program
 
     return compile_with

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from cosched.launch.compile import locked
 from tests.places import ROOT
 from tests.sanitize.sanitizers import FLAGS, options, runtime
 
@@ -30,14 +31,24 @@ LIVE_TESTS = ("tests/live/test_kick_live.py",)
 PATIENCE_S = 300
 
 
-@pytest.fixture(scope="module")
-def tree(tmp_path_factory):
-    """Returns a copy of the sources with C modules that are built with the sanitizers."""
-    tree = tmp_path_factory.mktemp("tree")
+@pytest.fixture(scope="session")
+def tree(session_folder):
+    """Returns a copy of the sources with C modules that are built with the sanitizers, once
+    for all workers."""
+    tree = session_folder / "tree"
+    tree.mkdir(exist_ok=True)
+    with locked(tree):
+        built = tree / "built"
+        if not built.exists():
+            build_in(tree)
+            built.touch()
+    return tree
+
+
+def build_in(tree):
+    leave = shutil.ignore_patterns("__pycache__", "*.so")
     for part in PARTS:
-        shutil.copytree(
-            ROOT / part, tree / part, ignore=shutil.ignore_patterns("__pycache__", "*.so")
-        )
+        shutil.copytree(ROOT / part, tree / part, ignore=leave, dirs_exist_ok=True)
     for name in FILES:
         shutil.copy(ROOT / name, tree / name)
     flags = " ".join(FLAGS)
@@ -50,7 +61,6 @@ def tree(tmp_path_factory):
         check=False,
     )
     assert built.returncode == 0, built.stderr
-    return tree
 
 
 def run_tests(tree, *tests):
