@@ -30,10 +30,12 @@ from cosched.launch.compile import (
 from cosched.linux.files.cache import cache_folder
 
 NPB = Path(__file__).parent
-#: No -ffast-math: the published values hold for IEEE arithmetic.
-FLAGS = ("-std=gnu11", "-O3", "-fPIC", "-fno-math-errno")
+#: No -ffast-math and no contraction: the published values hold for IEEE arithmetic.
+FLAGS = ("-std=gnu11", "-O3", "-fPIC", "-fno-math-errno", "-ffp-contract=off")
 #: Benchmarks whose C files lie in ``fluid/c`` and share one more.
 FLUID = ("lu", "sp", "bt")
+#: Benchmarks that use the C files of another one.
+SAME = {"btio": "bt"}
 STRICT = ("-Wall", "-Wextra", "-Werror")
 
 
@@ -68,6 +70,7 @@ def load(name: str, cache: Path | None = None) -> Kernels:
     ``cache``: where builds are kept, by default ``$XDG_CACHE_HOME/cosched/npb`` or
     ``~/.cache/cosched/npb``. CoschedError, in one line, if they cannot be built.
     """
+    name = SAME.get(name, name)
     words = tuple(shlex.split(os.environ.get("CC", "")) or ["cc"])
     compiler = Compiler(words, "the NPB kernels", os.environ, "set CC")
     version = compiler.run("--version").splitlines()[0]
