@@ -97,7 +97,8 @@ class Link:
 
     def first_of(self, text: str) -> str:
         """Returns the text of rank 0 on every rank. Not counted."""
-        return self._texts(text)[0]
+        found: str = self._comm.bcast(text)
+        return found
 
     @contextmanager
     def together(self, what: str) -> Iterator[None]:
@@ -110,16 +111,14 @@ class Link:
             reason = error.strerror or str(error)
         except MPI.Exception as error:
             reason = str(error).strip().splitlines()[-1]
-        for each in self._texts(reason):
-            if each:
-                raise CoschedError(f"{what}: {each}")
+        if not self.agree(not reason):
+            raise CoschedError(
+                f"{what}: {next(filter(None, self._comm.allgather(reason)))}"
+            )
 
     def open_file(self, path: Path, mode: int) -> MPI.File:
         """Opens a file that all ranks share. MPI.Exception if it cannot be opened."""
         return MPI.File.Open(self._comm, str(path), mode)
-
-    def _texts(self, mine: str) -> list[str]:
-        return self._comm.allgather(mine)
 
     def _count_message(self, data: Array) -> None:
         self._sent[0] += 1

@@ -35,7 +35,7 @@ class Adi:
     def __init__(self, link: Link, kernels: Kernels, size: Fluid) -> None:
         self.link, self.kernels, self.size = link, kernels, size
         self.sides = sides(link.ranks)
-        if size.edge // self.sides[0] < LEAST_POINTS:
+        if not fits(size, link.ranks):
             raise CoschedError(
                 f"{link.ranks} ranks cut {size.edge} points into cells of less than "
                 f"{LEAST_POINTS}; take fewer"
@@ -198,6 +198,11 @@ class Adi:
         buffer = np.empty(sum(plane.size for plane in planes))
         self.link.receive(buffer, peer, tag)
         _unpack(buffer, planes)
+
+
+def fits(size: Fluid, ranks: int) -> bool:
+    """Returns whether the cells of so many ranks have enough points."""
+    return size.edge // sides(ranks)[0] >= LEAST_POINTS
 
 
 def march(

@@ -24,6 +24,12 @@ def run(link: Link, kernels: Kernels, problem: str) -> Outcome:
     return march(link, adi, step_of(adi), operations(BT[problem].edge))
 
 
+#: Numbers that a step reads and writes at each point, if each pass over the cell reads or
+#: writes each of its fields once: what follows from u; the right-hand side; along three
+#: axes elimination and substitution, with a block of 25 numbers above the diagonal; add.
+PASSES = (5 + 6) + (5 + 6 + 5 + 5) + 3 * ((6 + 25 + 10) + (25 + 10)) + (5 + 10)
+
+
 def step_of(adi: Adi) -> Callable[[], None]:
     """Returns the function that makes a time step."""
     upper = [cell.field(VALUES**2) for cell in adi.cells]
