@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from benchmarks.kernels.build import KERNELS, Built
+from benchmarks.kernels.build import PROGRAMS, Built
 from benchmarks.kernels.occupant import KernelSetup, Occupant, occupied
 from cosched.sim.symbiotic.matrix import Model, SpeedupMatrix
 
@@ -73,5 +73,5 @@ def model_of(rates: Rates, kernels: Sequence[str]) -> Model:
             tuple(tuple(speedup(one, other) for other in kernels) for one in kernels),
             tuple(speedup(one, None) for one in kernels),
         ),
-        tuple(KERNELS[one] for one in kernels),
+        tuple(PROGRAMS[one] for one in kernels),
     )

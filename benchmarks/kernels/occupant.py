@@ -1,7 +1,8 @@
 """Runs kernels on some CPUs of a node: starts, releases, measures and stops them.
 
-A process of a kernel runs on each CPU; the network kernel is one MPI job of as many ranks
-(an even number) on all of them together. ``c/kernel.h`` describes their protocol.
+A process of a kernel runs on each CPU. The network kernel and each NAS job are one MPI job
+on all of them together, of as many ranks (network: an even number). ``c/kernel.h``
+describes their protocol.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from benchmarks.kernels.build import NETWORK, Built
+from benchmarks.kernels.build import JOBS, NETWORK, Built
 from cosched.core.errors import CoschedError
 from cosched.launch.family import Family
 
@@ -138,14 +139,15 @@ class Occupant:
         stack: ExitStack,
     ) -> None:
         self._seconds = seconds
-        tail = [
-            str(built.programs[kernel]),
-            f"{seconds:g}",
-            str(place.size),
-            str(place.folder),
-        ]
+        folder = str(place.folder)
+        if kernel in JOBS:
+            folder = _own_folder(place.folder, stack)
+        tail = [*built.commands[kernel], f"{seconds:g}", str(place.size), folder]
+        ranks = len(place.cpus)
         if kernel == NETWORK:
-            starts = [(place.cpus, [*_launcher(built, len(place.cpus)), *tail])]
+            ranks = max(2, ranks - ranks % 2)
+        if kernel == NETWORK or kernel in JOBS:
+            starts = [(place.cpus, [*_launcher(built, ranks), *tail])]
         else:
             starts = [((cpu,), tail) for cpu in place.cpus]
         self._processes = [
@@ -172,6 +174,15 @@ class Occupant:
         return sum(process.rate(self._seconds + PATIENCE_S) for process in self._processes)
 
 
+def _own_folder(folder: Path, stack: ExitStack) -> str:
+    """Makes a folder for the files of a job. They go with it, also after a kill."""
+    try:
+        made = tempfile.TemporaryDirectory(prefix="kernel-", dir=folder)
+    except OSError as error:
+        raise CoschedError(f"{folder}: {error.strerror}") from None
+    return stack.enter_context(made)
+
+
 def _bound(cpus: Sequence[int], place: KernelSetup) -> list[str]:
     """Returns the words that bind a command to CPUs; none on an emulated node."""
     if place.node is not None:
@@ -179,16 +190,16 @@ def _bound(cpus: Sequence[int], place: KernelSetup) -> list[str]:
     return ["taskset", "-c", ",".join(map(str, cpus))]
 
 
-def _launcher(built: Built, cpus: int) -> list[str]:
+def _launcher(built: Built, ranks: int) -> list[str]:
     mpi = built.mpi
     if mpi is None:
-        raise CoschedError("the network kernel needs an MPI; none was looked for")
+        raise CoschedError("the network kernel and jobs need an MPI; none was looked for")
     argv = [str(mpi.mpiexec)]
     if mpi.family is Family.OPENMPI:
         argv += ["--bind-to", "none", "--oversubscribe"]
         if os.geteuid() == 0:
             argv.append("--allow-run-as-root")
-    return [*argv, "-n", str(max(2, cpus - cpus % 2))]
+    return [*argv, "-n", str(ranks)]
 
 
 @contextmanager

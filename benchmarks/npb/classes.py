@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -90,6 +91,16 @@ class Fluid:
     surface: float = 0.0  #: LU's published surface integral; 0: BT or SP
 
 
+@dataclass(frozen=True, slots=True)
+class DataTraffic:
+    """Holds a size of DT."""
+
+    samples: int  #: the mean number of samples that a source makes
+    deviation: int  #: the greatest difference of a source's samples from the mean
+    sources: int  #: nodes of the graph's widest layer
+    checksums: Mapping[str, float]  #: the published checksum of each graph
+
+
 _TABLES = read_toml(Path(__file__).with_suffix(".toml"))
 
 
@@ -104,6 +115,11 @@ MG = _sizes("MG", MultiGrid)
 LU = _sizes("LU", Fluid)
 SP = _sizes("SP", Fluid)
 BT = _sizes("BT", Fluid)
+BTIO = {
+    size: replace(BT[size], error=convert(table["error"], Five, "BTIO"))
+    for size, table in _TABLES["BTIO"].items()
+}
+DT = _sizes("DT", DataTraffic)
 FT = {
     size: FourierTransform(
         tuple(table["edges"]), tuple(complex(*pair) for pair in table["checksums"])

@@ -1,4 +1,4 @@
-"""Compiles the C kernels of a benchmark, once, and keeps them.
+"""Compiles the C kernels of a benchmark in Python, once, and keeps them.
 
 cffi's API mode: the C compiler checks the declarations that Python uses. The kernels are
 compiled for the machine's family, not for its exact processor, so that the nodes of one
@@ -12,7 +12,7 @@ import os
 import shlex
 import sys
 import sysconfig
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,15 +30,17 @@ from cosched.launch.compile import (
 from cosched.linux.files.cache import cache_folder
 
 NPB = Path(__file__).parent
-#: No -ffast-math: the published values hold for IEEE arithmetic.
-FLAGS = ("-std=gnu11", "-O3", "-fPIC", "-fno-math-errno")
+#: No -ffast-math and no contraction: the published values hold for IEEE arithmetic.
+FLAGS = ("-std=gnu11", "-O3", "-fPIC", "-fno-math-errno", "-ffp-contract=off")
 #: Benchmarks whose C files lie in ``fluid/c`` and share one more.
 FLUID = ("lu", "sp", "bt")
+#: Benchmarks that use the C files of another one.
+SAME = {"btio": "bt"}
 STRICT = ("-Wall", "-Wextra", "-Werror")
 
 
 class Kernels:
-    """The compiled functions of one benchmark, as ``lib``, and pointers for them."""
+    """The compiled functions of some C files, as ``lib``, and pointers for them."""
 
     def __init__(self, module: Any) -> None:
         self.lib = module.lib
@@ -68,16 +70,26 @@ def load(name: str, cache: Path | None = None) -> Kernels:
     ``cache``: where builds are kept, by default ``$XDG_CACHE_HOME/cosched/npb`` or
     ``~/.cache/cosched/npb``. CoschedError, in one line, if they cannot be built.
     """
+    name = SAME.get(name, name)
+    sources = NPB / "fluid" / "c" if name in FLUID else NPB / "c"
+    parts = ("fluid", name) if name in FLUID else (name,)
+    return compiled(f"_npb_{name}", sources, parts, cache)
+
+
+def compiled(
+    module: str, sources: Path, parts: Sequence[str], cache: Path | None = None
+) -> Kernels:
+    """Returns the functions of the C files ``parts`` in a folder, compiled if need be. The
+    header of each declares them. ``cache`` and errors: as for ``load``."""
     words = tuple(shlex.split(os.environ.get("CC", "")) or ["cc"])
     compiler = Compiler(words, "the NPB kernels", os.environ, "set CC")
     version = compiler.run("--version").splitlines()[0]
-    parts = (*words, version, *FLAGS, sys.version, cffi.__version__, name)
-    files = file_parts(sorted(NPB.rglob("*.[ch]")))
+    facts = (*words, version, *FLAGS, sys.version, cffi.__version__, module)
+    files = file_parts(sorted(sources.glob("*.[ch]")))
     root = cache_folder(os.environ, "npb") if cache is None else cache
-    module = f"_npb_{name}"
     library = build_once(
-        root / fingerprint((*parts, *files)) / f"{module}.so",
-        lambda scratch: _build(compiler, name, module, scratch),
+        root / fingerprint((*facts, *files)) / f"{module}.so",
+        lambda scratch: _build(compiler, sources, parts, module, scratch),
     )
     return Kernels(_import(module, library))
 
@@ -87,9 +99,9 @@ def declarations(header: str) -> str:
     return "\n".join(line for line in header.splitlines() if not line.startswith("#"))
 
 
-def _build(compiler: Compiler, name: str, module: str, scratch: Path) -> Path:
-    sources = NPB / "fluid" / "c" if name in FLUID else NPB / "c"
-    parts = ("fluid", name) if name in FLUID else (name,)
+def _build(
+    compiler: Compiler, sources: Path, parts: Sequence[str], module: str, scratch: Path
+) -> Path:
     ffi = cffi.FFI()
     made = []
     for part in parts:

@@ -7,6 +7,9 @@ a rank to itself counts. A collective call counts with the bytes of its send buf
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +17,7 @@ from mpi4py import MPI
 from numpy.typing import NDArray
 
 from benchmarks.npb.report import Traffic
+from cosched.core.errors import CoschedError
 
 Array = NDArray[Any]
 
@@ -90,6 +94,31 @@ class Link:
     def agree(self, verdict: bool) -> bool:
         """Whether it is true on every rank. Not counted."""
         return bool(self._comm.allreduce(verdict, MPI.LAND))
+
+    def first_of(self, text: str) -> str:
+        """Returns the text of rank 0 on every rank. Not counted."""
+        found: str = self._comm.bcast(text)
+        return found
+
+    @contextmanager
+    def together(self, what: str) -> Iterator[None]:
+        """Runs a block on all ranks. If it fails on one of them, by the system or by MPI,
+        all raise CoschedError with ``what`` and the reason. Not counted."""
+        reason = ""
+        try:
+            yield
+        except OSError as error:
+            reason = error.strerror or str(error)
+        except MPI.Exception as error:
+            reason = str(error).strip().splitlines()[-1]
+        if not self.agree(not reason):
+            raise CoschedError(
+                f"{what}: {next(filter(None, self._comm.allgather(reason)))}"
+            )
+
+    def open_file(self, path: Path, mode: int) -> MPI.File:
+        """Opens a file that all ranks share. MPI.Exception if it cannot be opened."""
+        return MPI.File.Open(self._comm, str(path), mode)
 
     def _count_message(self, data: Array) -> None:
         self._sent[0] += 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 
 import pytest
 
@@ -47,3 +48,27 @@ def npb(site):
 def run_once(any_site):
     """``run_once(ranks, *arguments)`` runs Python on some ranks under one MPI."""
     return runner(any_site)
+
+
+def run_several(run, ranks, *runs):
+    """Runs several command lines in one job. Returns the status that all ranks had, the
+    output and the errors of each. runs: words, and a change of a constant or None."""
+    done = run(ranks, "-m", "mpi4py", "-m", "tests.npb.several", json.dumps(runs))
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads(done.stdout)
+    assert len(found) == len(runs)
+    for each in found:
+        assert each["statuses"] == [each["statuses"][0]] * ranks, each
+    return [(each["statuses"][0], each["out"], each["err"]) for each in found]
+
+
+def check_class_s(text, benchmark, ranks):
+    """Checks the output of a run with --json; returns what it contains."""
+    found = json.loads(text)
+    assert found["verified"] is True, benchmark
+    assert found["failed"] == []
+    assert (found["benchmark"], found["class"]) == (benchmark, "S")
+    assert found["ranks"] == ranks
+    assert found["seconds"] > 0
+    assert found["mops"] > 0
+    return found

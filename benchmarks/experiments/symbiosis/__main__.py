@@ -1,10 +1,11 @@
 """Symbiotic space-sharing: the figures and tables of Weinberg and Snavely (ICS 2006).
 
-Measured here, with the node kernels:
+Measured here, with the node kernels and two NAS benchmarks:
   fig1 fig2 fig3 fig4   slowdown of EP, I/O Bench, STREAM and GUPS as more of them share a
                         node, beside each other
-  table1                speedup of each kernel with a free other half of its node
-  table2                speedups of kernels beside each other; --model of cosched sim
+  table1                speedup of each kernel, of BTIO and of DT with a free other half of
+                        its node
+  table2                their speedups beside each other; --model of cosched sim
 
 Computed:
   table3 table4         users' labels, and the speedups of six applications: section 3.3
@@ -69,7 +70,7 @@ from benchmarks.experiments.symbiosis.report import (
     ON_MACHINE,
     PagePart,
 )
-from benchmarks.kernels.build import KERNELS, build
+from benchmarks.kernels.build import PROGRAMS, build
 from benchmarks.kernels.contention import SHARED, described, is_measurable, kept_speeds
 from benchmarks.kernels.emulated import EmulatedNode
 from benchmarks.kernels.occupant import KernelSetup
@@ -109,10 +110,11 @@ def parse(words: Sequence[str] | None) -> argparse.Namespace:
         help="which memory and disk the kernels share: this machine's, or those of an "
         "emulated node of 8 processors; auto: this machine's if its CPUs can fill them "
         "(default real)")  # fmt: skip
-    add("--mpi", help="mpich, openmpi or a path, for the network kernel")
-    kernels = tuple(KERNELS)
-    add("--kernels", nargs="+", choices=kernels, default=kernels, metavar="KERNEL",
-        help="of table1 and table2 (default: all)")  # fmt: skip
+    add("--mpi", help="mpich, openmpi or a path, for the network kernel and the NAS jobs")
+    names = tuple(PROGRAMS)
+    add("--kernels", nargs="+", choices=names, default=names, metavar="KERNEL",
+        help="and NAS jobs (btio-e, btio-s, btio-f, dt) of table1 and table2 "
+        "(default: all)")  # fmt: skip
     options = bench.parse(words)
     if EVERYTHING in options.parts:
         options.parts = [part for part in PARTS if part != "log" or options.log]

@@ -18,41 +18,29 @@ from typing import Any, TypeAlias
 import msgspec
 
 from benchmarks.experiments.claims import NOT_HERE, RECOMPUTED, Claim, near
+from benchmarks.experiments.symbiosis.nas_claims import in_table1, in_table2
+from benchmarks.experiments.symbiosis.reasons import (
+    CPU_WHY,
+    DISK_WHY,
+    EMULATED_WHY,
+    MEMORY_WHY,
+    NO_EFFECT,
+    NOTHING_SLOWS,
+    ONE_NODE,
+    QUIET,
+    median,
+)
 from benchmarks.experiments.verdicts import (
     Above,
     Below,
-    Measured,
     Order,
     Points,
     cases,
     exact,
 )
+from benchmarks.kernels.build import KERNELS
 
 Documents: TypeAlias = "Mapping[str, Mapping[str, Any]]"
-
-#: The paper's claims "need only be notional": a smaller slowdown counts as none.
-NO_EFFECT = 0.10
-#: Why a machine of one node cannot show a gain that messages between nodes reduce.
-ONE_NODE = (
-    "the question is whether the gain exceeds the cost of more messages between nodes, and "
-    "one node has none"
-)
-#: Why a small effect of other kernels shows nothing.
-NOTHING_SLOWS = (
-    "nothing slows this kernel down here, itself included, so this machine cannot show "
-    "which kernels would"
-)
-#: The greatest median share of the machine for other work; above it is not quiet.
-QUIET = 0.05
-MEMORY_WHY = (
-    "so few CPUs do not fill this machine's memory bandwidth, and caches and memory are "
-    "shared with whatever else its host runs"
-)
-DISK_WHY = "the disk is the host's, which caches, and divides it by its own rules"
-CPU_WHY = "the host's CPUs change their clock, and may share a core between two of ours"
-EMULATED_WHY = (
-    "the emulated node has stated speeds, which are not those of the paper's nodes"
-)
 
 
 def _shown(values: Mapping[str, float]) -> str:
@@ -70,15 +58,10 @@ def _recomputed(source: str, what: str, paper: str, ours: str) -> Claim:
     return Claim(source, what, paper, ours, apart=RECOMPUTED)
 
 
-def _median(document: Mapping[str, Any], value: float) -> Measured:
-    """Returns a figure of a document, which is a median over its rounds."""
-    return Measured(value, value, value, document.get("repeat", 2) > 1)
-
-
 def _slows(source: str, what: str, document: Mapping[str, Any]) -> Claim:
     """Returns a claim that a kernel slows itself down for lack of memory bandwidth."""
     slowdown, by = document["itself"], Above(NO_EFFECT)
-    found = _median(document, slowdown)
+    found = median(document, slowdown)
     return Claim(source, what, "yes", f"{slowdown:.2f}", found, by, why=MEMORY_WHY)
 
 
@@ -90,7 +73,7 @@ def _little(
     why: str,
 ) -> Claim:
     """Returns a claim that these kernels do not slow the document's kernel down."""
-    found = Points(tuple(_median(document, one) for one in impact.values()))
+    found = Points(tuple(median(document, one) for one in impact.values()))
     return Claim(part, what, "none", _shown(impact), found, Below(NO_EFFECT), why=why)
 
 
@@ -120,7 +103,7 @@ def _fig2(documents: Documents) -> list[Claim]:
             "at once)",
             f"above {own['cpus'] - 1}",
             f"{own['itself']:.2f}",
-            _median(own, own["itself"]),
+            median(own, own["itself"]),
             Above(own["cpus"] - 1),
             why=DISK_WHY,
         ),
@@ -184,7 +167,7 @@ def _table1(documents: Documents) -> list[Claim]:
                 "codes limited by memory gain from a free other half",
                 "1.12 to 1.55",
                 f"{min(memory):.2f} to {max(memory):.2f}",
-                Points(tuple(_median(own, one) for one in memory)),
+                Points(tuple(median(own, one) for one in memory)),
                 near(1.12, 1.55, 1 + NO_EFFECT),
                 why=MEMORY_WHY,
             ),
@@ -193,28 +176,29 @@ def _table1(documents: Documents) -> list[Claim]:
                 "EP does not",
                 "1.00",
                 f"{speedups['cpu']:.2f}",
-                _median(own, speedups["cpu"]),
+                median(own, speedups["cpu"]),
                 near(1.0),
                 why=CPU_WHY,
             ),
         ]
-    return result
+    return [*result, *in_table1(own)]
 
 
 def _table2(documents: Documents) -> list[Claim]:
     own = documents["table2"]
-    rows = own["applications"]
+    rows = {name: row for name, row in own["applications"].items() if name in KERNELS}
     others = [name for name in rows if name != "io"]
     pairs = [rows[one]["beside"][other] for one, other in permutations(others, 2)]
     pairs += [rows[one]["beside"]["io"] for one in others if "io" in rows]
     mean = fmean(pairs)
+    of_all = fmean(rows[one]["beside"][other] for one, other in permutations(rows, 2))
     result = [
         Claim(
             "Table 2",
             "sharing with another code gains, on average",
             "1.15",
-            f"{own['mean']:.2f}, without the I/O kernel's own gain {mean:.2f}",
-            _median(own, mean),
+            f"{of_all:.2f}, without the I/O kernel's own gain {mean:.2f}",
+            median(own, mean),
             near(1.15, no_effect=1 + NO_EFFECT),
             why=MEMORY_WHY,
         )
@@ -227,7 +211,7 @@ def _table2(documents: Documents) -> list[Claim]:
                 "memory beside CPU (CG, EP): the one gains",
                 "1.36",
                 f"{gain:.2f}",
-                _median(own, gain),
+                median(own, gain),
                 near(1.36, no_effect=1 + NO_EFFECT),
                 why=MEMORY_WHY,
             ),
@@ -236,12 +220,12 @@ def _table2(documents: Documents) -> list[Claim]:
                 "the other loses nothing",
                 "1.03",
                 f"{cost:.2f}",
-                _median(own, cost),
+                median(own, cost),
                 near(1.03),
                 why=CPU_WHY,
             ),
         ]
-    return result
+    return [*result, *in_table2(own)]
 
 
 def _table3(documents: Documents) -> list[Claim]:

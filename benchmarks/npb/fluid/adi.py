@@ -35,7 +35,7 @@ class Adi:
     def __init__(self, link: Link, kernels: Kernels, size: Fluid) -> None:
         self.link, self.kernels, self.size = link, kernels, size
         self.sides = sides(link.ranks)
-        if size.edge // self.sides[0] < LEAST_POINTS:
+        if not fits(size, link.ranks):
             raise CoschedError(
                 f"{link.ranks} ranks cut {size.edge} points into cells of less than "
                 f"{LEAST_POINTS}; take fewer"
@@ -71,16 +71,20 @@ class Adi:
         for cell in self.cells:
             cell.add()
 
-    def norms(self) -> tuple[Array, Array]:
-        """Root mean squares of the residual and of the error, at the end of a run."""
-        error, residual = np.zeros(VALUES), np.zeros(VALUES)
+    def error(self) -> Array:
+        """The root mean squares of the error of the present state."""
+        sums = np.zeros(VALUES)
         for cell in self.cells:
-            cell.add_errors(error)
+            cell.add_errors(sums)
+        return rms(self.link, sums, self.size.edge)
+
+    def residual(self) -> Array:
+        """The root mean squares of the residual of the present state."""
+        sums = np.zeros(VALUES)
         self.update_rhs(1.0)
         for cell in self.cells:
-            cell.add_squares(residual)
-        edge = self.size.edge
-        return rms(self.link, residual, edge), rms(self.link, error, edge)
+            cell.add_squares(sums)
+        return rms(self.link, sums, self.size.edge)
 
     def sweep(
         self,
@@ -196,24 +200,40 @@ class Adi:
         _unpack(buffer, planes)
 
 
+def fits(size: Fluid, ranks: int) -> bool:
+    """Returns whether the cells of so many ranks have enough points."""
+    return size.edge // sides(ranks)[0] >= LEAST_POINTS
+
+
 def march(
-    link: Link, adi: Adi, step: Callable[[], None], operations_a_step: float
+    link: Link,
+    adi: Adi,
+    step: Callable[[], None],
+    operations_a_step: float,
+    after: Callable[[int], None] = lambda _: None,
+    error: Callable[[], Array] | None = None,
 ) -> Outcome:
-    """A run of ``step``, timed, after one that touches all code and memory."""
+    """A run of ``step``, timed, after one that touches all code and memory.
+
+    ``after`` is called after each timed step, with its number from 1. ``error``: returns
+    the error that is checked at the end; None: that of the last state.
+    """
     size = adi.size
     step()
     adi.begin()
     link.barrier()
     start = link.now()
-    for _ in range(size.steps):
+    for number in range(1, size.steps + 1):
         step()
+        after(number)
     seconds = link.largest(link.now() - start)
+    found = (error or adi.error)()
     return Outcome(
         size=f"{size.edge} x {size.edge} x {size.edge} points",
         iterations=size.steps,
         seconds=seconds,
         operations=size.steps * operations_a_step,
-        checks=verdict(size, *adi.norms()),
+        checks=verdict(size, adi.residual(), found),
     )
 
 

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.npb import cg, kernels, mg
-from benchmarks.npb.classes import CG, IS
+from benchmarks.npb import cg, dt, kernels, mg
+from benchmarks.npb.classes import CG, DT, IS
 from benchmarks.npb.fluid import cell, lu, multipartition
+from benchmarks.npb.graphs import GRAPHS
 from benchmarks.npb.random import MODULUS, MULTIPLIER, SEED, leap
 from benchmarks.npb.report import Check, Outcome, Run, Traffic, as_json, as_text
 from cosched.core.errors import CoschedError
@@ -172,6 +173,51 @@ def test_ranks_of_mg_receive_the_faces_of_others(ranks, log_edge):
                 if here.gives[axis]:
                     for end in (here.up[axis], here.down[axis]):
                         assert views[end][level].takes[axis]
+
+
+#: The nodes of each graph, from NASA's README of DT.
+NODES = {
+    "S": {"BH": 5, "WH": 5, "SH": 12},
+    "W": {"BH": 11, "WH": 11, "SH": 32},
+    "A": {"BH": 21, "WH": 21, "SH": 80},
+    "B": {"BH": 43, "WH": 43, "SH": 192},
+}
+
+
+@pytest.mark.parametrize("problem", NODES)
+def test_graphs_of_dt_are_as_published_and_in_order(problem):
+    width = DT[problem].sources
+    for name, count in NODES[problem].items():
+        graph = GRAPHS[name](width)
+        assert len(graph) == count
+        assert sum(not node.tails for node in graph) == (1 if name == "WH" else width)
+        assert sum(not node.heads for node in graph) == (1 if name == "BH" else width)
+        for number, node in enumerate(graph):
+            assert max(node.tails, default=-1) < number
+            for tail in node.tails:
+                assert number in graph[tail].heads
+            assert len(node.tails) <= 4
+
+
+@pytest.mark.parametrize("problem", NODES)
+def test_sources_of_dt_are_near_the_mean_and_differ(problem):
+    size = DT[problem]
+    found = [dt.samples_of(size, source) for source in range(size.sources)]
+    assert max(abs(samples - size.samples) for samples in found) <= size.deviation
+    assert len(set(found)) > size.sources // 2
+
+
+def test_number_of_samples_wraps_as_in_c():
+    """Without that, source 15 of class A would make 110,592 + 307 samples."""
+    assert dt.samples_of(DT["A"], 15) == 110592 - 307
+
+
+def test_resampling_keeps_the_ends_and_the_sum_inside(tmp_path):
+    built = kernels.load("dt", tmp_path)
+    feature, stretched = np.arange(1.0, 9.0), np.empty(20)
+    built.lib.npb_dt_resample(8, built.doubles(feature), 20, built.doubles(stretched))
+    assert (stretched[0], stretched[-1]) == (1.0, 8.0)
+    assert stretched[1:-1].sum() == pytest.approx(feature[1:-1].sum())
 
 
 SENT = Traffic(9634.0, 37966880.0, 5.0, 96.0)

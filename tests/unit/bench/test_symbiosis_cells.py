@@ -31,7 +31,7 @@ from benchmarks.experiments.symbiosis.measured import (
 from benchmarks.experiments.symbiosis.pictures import draw
 from benchmarks.experiments.symbiosis.report import ON_EMULATED_NODE, ON_MACHINE
 from benchmarks.experiments.verdicts import NO, UNDECIDED
-from benchmarks.kernels.build import KERNELS
+from benchmarks.kernels.build import KERNELS, PROGRAMS
 from cosched.sim.symbiotic.matrix import parse_model
 
 SETTING = Setting((0, 1, 2, 3), 2.0, 1 << 20)
@@ -229,3 +229,94 @@ def test_numbers_of_another_setting_do_not_count(tmp_path):
     other.add(Cell("cpu", 1), sample(2.0))
     assert Samples(file, SETTING).rates([Cell("cpu", 1)]) == {Cell("cpu", 1): 1.0}
     assert len([json.loads(line) for line in file.read_text().splitlines()]) == 2
+
+
+#: Speedups of the paper: BTIO alone, and beside the kernels that stand for CG and IS.
+PAPER_ALONE = {"btio-e": 1.16, "btio-s": 4.97, "btio-f": 1.16}
+PAPER_BESIDE = {
+    ("stream", "btio-e"): 1.38, ("btio-e", "stream"): 1.07,
+    ("stream", "btio-s"): 0.55, ("btio-s", "stream"): 1.03,
+    ("stream", "btio-f"): 1.36, ("btio-f", "stream"): 1.12,
+    ("gups", "btio-e"): 1.11, ("btio-e", "gups"): 1.07,
+    ("gups", "btio-s"): 1.00, ("btio-s", "gups"): 2.41,
+    ("gups", "btio-f"): 1.13, ("btio-f", "gups"): 1.13,
+}  # fmt: skip
+NAS = ["stream", "gups", "btio-e", "btio-s", "btio-f", "dt"]
+
+
+def nas_documents(alone, beside):
+    """Returns both tables, by speedups over a node full of the same; 1 if there is none."""
+
+    def law(cell):
+        if cell.background == cell.primary:
+            return 1.0
+        if cell.background is None:
+            return alone.get(cell.primary, 1.0)
+        return beside.get((cell.primary, cell.background), 1.0)
+
+    return {
+        part: make(NAS, CPUS, rates(table_cells(part, NAS, CPUS), law))
+        for part, make in (("table1", table1), ("table2", table2))
+    }
+
+
+def nas_verdicts(alone, beside):
+    """Returns the verdicts on BTIO in the order of the page."""
+    documents = nas_documents(alone, beside)
+    found = [one for part in documents for one in claims(part, documents)]
+    return {one.what: one.verdict for one in found if "BTIO" in one.what}
+
+
+def test_btio_of_the_paper_is_near_the_paper():
+    found = nas_verdicts(PAPER_ALONE, PAPER_BESIDE)
+    assert len(found) == 3 + 12
+    assert set(found.values()) == {"within 1%"}
+
+
+def test_dt_has_figures_and_no_claim():
+    documents = nas_documents(PAPER_ALONE, PAPER_BESIDE)
+    assert "dt" in documents["table1"]["speedups"]
+    assert "dt" in documents["table2"]["applications"]
+    assert not any(
+        "DT" in one.what for part in documents for one in claims(part, documents)
+    )
+
+
+@pytest.mark.parametrize(("job", "what"), [
+    ("btio-e", "BTIO EP"), ("btio-s", "BTIO SIMPLE"), ("btio-f", "BTIO FULL"),
+])  # fmt: skip
+def test_btio_without_a_gain_is_no(job, what):
+    found = nas_verdicts({**PAPER_ALONE, job: 1.02}, PAPER_BESIDE)
+    assert found.pop(f"{what} gains from a free other half") == NO
+    assert set(found.values()) == {"within 1%"}
+
+
+NAMES = {
+    "stream": "CG", "gups": "IS",
+    "btio-e": "BTIO EP", "btio-s": "BTIO SIMPLE", "btio-f": "BTIO FULL",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("pair", PAPER_BESIDE)
+def test_pair_of_another_speedup_is_no(pair):
+    # The other side of no effect; where the paper has none, a large effect.
+    paper = PAPER_BESIDE[pair]
+    other = 2.0 if abs(paper - 1.0) < 0.1 or paper < 1.0 else 0.8
+    found = nas_verdicts(PAPER_ALONE, {**PAPER_BESIDE, pair: other})
+    assert found.pop(f"{NAMES[pair[0]]} beside {NAMES[pair[1]]}") == NO
+    assert set(found.values()) == {"within 1%"}
+
+
+def test_kernels_alone_make_the_average_of_table_2():
+    """BTIO and DT do not change it: their pairs are judged one by one."""
+    with_jobs = nas_documents(PAPER_ALONE, {("stream", "gups"): 1.3})
+    found = {one.what: one.ours for one in claims("table2", with_jobs)}
+    what = "sharing with another code gains, on average"
+    assert found[what] == "1.15, without the I/O kernel's own gain 1.15"
+
+
+def test_table_of_all_kernels_and_jobs_fits_the_screen():
+    names = list(PROGRAMS)
+    for part, make in (("table1", table1), ("table2", table2)):
+        document = make(names, CPUS, dict.fromkeys(table_cells(part, names, CPUS), 10.0))
+        assert max(len(line) for line in document["text"].splitlines()) <= 80

@@ -198,13 +198,15 @@ void npb_fluid_square(const struct npb_fluid_cell *cell, const double *field, do
 
 void npb_fluid_error(const struct npb_fluid_cell *cell, const double *u, double *sums)
 {
-    NPB_INSIDE(cell, x, y, z)
-    {
-        const double *value = u + VALUES * npb_at(cell, x, y, z);
-        double place[3], right[VALUES];
-        locate(cell, x, y, z, place);
-        exact(place, right);
-        for (int m = 0; m < VALUES; m++)
-            sums[m] += (value[m] - right[m]) * (value[m] - right[m]);
-    }
+    const int32_t *n = cell->points;
+    for (int32_t z = 0; z < n[2]; z++)
+        for (int32_t y = 0; y < n[1]; y++)
+            for (int32_t x = 0; x < n[0]; x++) {
+                const double *value = u + VALUES * npb_at(cell, x, y, z);
+                double place[3], right[VALUES];
+                locate(cell, x, y, z, place);
+                exact(place, right);
+                for (int m = 0; m < VALUES; m++)
+                    sums[m] += (value[m] - right[m]) * (value[m] - right[m]);
+            }
 }

@@ -32,5 +32,6 @@ void npb_fluid_add(const struct npb_fluid_cell *cell, double factor, const doubl
 /* Adds the squares of each of the five values of the points that are not boundary. */
 void npb_fluid_square(const struct npb_fluid_cell *cell, const double *field, double *sums);
 
-/* The same of the difference to the exact solution. */
+/* The same of the difference to the exact solution, on all points: the boundary is exact,
+ * unless a file that was read is damaged. */
 void npb_fluid_error(const struct npb_fluid_cell *cell, const double *u, double *sums);
