@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from benchmarks.domain_lab import crowded_domain
@@ -112,8 +112,7 @@ def _guest(seconds: float) -> Job:
 
 
 def _image(job: Job, output: Path, options: argparse.Namespace) -> Job:
-    return replace(
-        job,
+    return job._replace(
         name="image",
         mpi=options.mpi,
         shim=False,
