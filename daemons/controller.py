@@ -9,17 +9,13 @@ from collections.abc import Mapping
 from contextlib import closing
 
 from cosched.cluster.controller.controller import Controller
-from cosched.cluster.coupling.pairs import open_pairs
 from cosched.cluster.engines.native.engine import NativeEngine
-from cosched.cluster.engines.slurm.engine import SlurmEngine
-from cosched.cluster.engines.slurm.prolog_scripts import uid_of
-from cosched.cluster.engines.slurm.steering import Names, SlurmSteering
 from cosched.cluster.keys import load_keys
 from cosched.cluster.member import Log, Make, Ready, run_member
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.store import JobStore
 from cosched.config.domain import load_config
-from cosched.config.slurm import is_coupled, load_here
+from cosched.config.slurm import is_coupled
 from cosched.core.errors import CoschedError
 from cosched.core.names import CONTROLLER
 from cosched.linux.files.owners import refuse_open
@@ -64,6 +60,10 @@ def serve(options: argparse.Namespace, environ: Mapping[str, str]) -> None:
     """
     paths = DomainPaths(chosen_run_dir(options.run_dir, environ))
     if is_coupled(paths.config):
+        from cosched.cluster.controller.steering import (
+            steer_slurm,  # few have one
+        )
+
         make = steer_slurm(paths, environ)
     else:
         make = queue_jobs(paths, options)
@@ -88,21 +88,6 @@ def queue_jobs(paths: DomainPaths, options: argparse.Namespace) -> Make:
             ended = _end_with(options.companion, engine)
             await controller.run(ready)
             await asyncio.wait({ended}, timeout=COMPANION_ENDS_WITHIN_S)
-
-    return run
-
-
-def steer_slurm(paths: DomainPaths, environ: Mapping[str, str]) -> Make:
-    """Returns the work of a controller that couples the jobs of a Slurm with others."""
-    config = load_here(paths.config)
-    names = Names(config.name, tuple(config.domains))
-    users = {0, uid_of(config.slurm.user)}
-
-    async def run(ready: Ready, log: Log) -> None:
-        slurm = SlurmSteering(names, config.slurm, paths.gate_socket, users, environ, log)
-        pairs = open_pairs(config, paths, log)
-        engine = SlurmEngine(config, slurm, pairs, log)
-        await Controller(engine, paths, log).run(ready)
 
     return run
 

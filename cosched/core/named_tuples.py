@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 __all__ = ["NamedTuple"]
 
 _FIELDS_MOST = 64
 _GETTERS = tuple(property(itemgetter(index)) for index in range(_FIELDS_MOST))
-_Own = TypeVar("_Own", bound="_NamedTuple")
 
 
 class _Definition(type):
@@ -43,7 +42,7 @@ class _NamedTuple(tuple[Any, ...], metaclass=_Definition):
     _fields: ClassVar[tuple[str, ...]]
     _field_defaults: ClassVar[Mapping[str, Any]]
 
-    def __new__(cls: type[_Own], /, *values: Any, **named: Any) -> _Own:
+    def __new__(cls, /, *values: Any, **named: Any) -> Any:
         if named or len(values) != len(cls._fields):
             values = cls._completed(values, named)
         return tuple.__new__(cls, values)
@@ -62,7 +61,7 @@ class _NamedTuple(tuple[Any, ...], metaclass=_Definition):
         return found
 
     @classmethod
-    def _make(cls: type[_Own], values: Iterable[Any]) -> _Own:
+    def _make(cls, values: Iterable[Any]) -> Any:
         """Returns a tuple of these values, one for each field."""
         return cls(*values)
 
@@ -70,7 +69,7 @@ class _NamedTuple(tuple[Any, ...], metaclass=_Definition):
         """Returns the values by the names of their fields."""
         return dict(zip(self._fields, self, strict=True))
 
-    def _replace(self: _Own, **changed: Any) -> _Own:
+    def _replace(self, **changed: Any) -> Any:
         """Returns a copy with other values of some fields."""
         return type(self)(**{**self._asdict(), **changed})
 

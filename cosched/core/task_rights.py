@@ -6,11 +6,10 @@ for them. The user database of the node that starts the task has the last word.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from cosched.core.bounds import GroupId, UserId
 from cosched.core.decoding import convert
 from cosched.core.errors import CoschedError
+from cosched.core.named_tuples import NamedTuple
 
 ROOT = 0
 

@@ -23,10 +23,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from cosched.core.config.words import MODES
 from cosched.core.errors import CoschedError
+from cosched.core.named_tuples import NamedTuple
 
 # No "cpu.weight" or "cgroup.procs": the kernel's files share the directory with ours.
 _KEY = r"(?!cgroup\.|cpu\.|cpuacct\.|\.)[A-Za-z0-9._-]{1,200}"

@@ -15,8 +15,8 @@ from __future__ import annotations
 import os
 import resource
 from pathlib import Path
-from typing import NamedTuple
 
+from cosched.core.named_tuples import NamedTuple
 from cosched.linux import proc
 
 _FIFO_PRIORITY = 1

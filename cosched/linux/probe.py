@@ -11,10 +11,10 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple
 
 from cosched.core.config.words import CLASS_SCHEDULERS
 from cosched.core.errors import CoschedError
+from cosched.core.named_tuples import NamedTuple
 from cosched.linux import proc
 from cosched.linux.cgroups import cgroup1, cgroup2
 from cosched.linux.cgroups.cgroup1 import Cgroup1Classes

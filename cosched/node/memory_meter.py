@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
 
 from cosched.core.config.schema import NodeConfig
+from cosched.core.named_tuples import NamedTuple
 from cosched.core.node.admission import MemoryNeed, Node
 from cosched.linux.memory import held_bytes, machine_memory, pressure_percent
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
+from cosched.core.named_tuples import NamedTuple
 from cosched.core.node.admission import MemoryNeed
 from cosched.core.node.job import JobState
 from cosched.core.node.machine import NodeScheduler

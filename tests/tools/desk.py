@@ -36,6 +36,7 @@ class FakeDesk:
         self.before_answer = lambda request: None
         self.release = threading.Event()
         self.release.set()
+        self._connections = []
         (run_dir / "domain").mkdir(parents=True)
         self._server = socket.socket(socket.AF_UNIX)
         self._server.bind(str(run_dir / "domain/controller.sock"))
@@ -103,11 +104,15 @@ class FakeDesk:
         self._server.shutdown(socket.SHUT_RDWR)
         self._thread.join()
         self._server.close()
+        for connection in self._connections:
+            with contextlib.suppress(OSError):  # its client has closed it
+                connection.shutdown(socket.SHUT_RDWR)
 
     def _serve(self):
         while True:
             try:
                 connection, _ = self._server.accept()
+                self._connections.append(connection)
             except OSError:
                 return
             threading.Thread(target=self._answer, args=(connection,), daemon=True).start()

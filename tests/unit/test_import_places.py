@@ -25,6 +25,12 @@ ALLOWED = {
     "benchmarks/chromium.py": ({"selenium"}, OPTIONAL),
     "cosched/__init__.py": ({"importlib"}, START_UP),
     "cosched/documents.py": ({"tomlkit", "tomllib", "tomli"}, START_UP),
+    "cosched/cluster/controller/controller.py": (
+        {"cosched.cluster.coupling.metrics"},
+        START_UP,
+    ),
+    "cosched/cluster/engines/native/node_requests.py": ({"cosched.config.save"}, START_UP),
+    "daemons/controller.py": ({"cosched.cluster.controller.steering"}, START_UP),
     "cosched/cli/connection.py": (
         {"cosched.cluster.up.private", "cosched.cluster.up.resting"},
         START_UP,

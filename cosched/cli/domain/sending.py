@@ -76,22 +76,24 @@ class Sending:
         ended meanwhile, because it had no job while a shim was built. A domain that has
         closed the connection gets the job again: it takes no job twice."""
         check_here(self.job)  # before a domain is started for it
-        with self._unless_held_back(self._connect_or_start()) as client:
+        client = self._unless_held_back(self._connect_or_start())
+        try:
             request = self._prepare(client)
+        except BaseException:
+            client.close()
+            raise
 
         def submit() -> int:
             try:
-                return self._send(request)
+                with client:
+                    return client.submit_request(request)
             except NoAnswer:
                 raise
             except NoDomain:
-                return self._send(request)
+                with self._connect_or_start() as again:
+                    return again.submit_request(request)
 
         return submit
-
-    def _send(self, request: SubmissionRequest) -> int:
-        with self._connect_or_start() as client:
-            return client.submit_request(request)
 
     def _warn_of_crowd(self, client: Client) -> None:
         """Warns of more ranks than CPUs where the domain takes such a job."""

@@ -1,14 +1,15 @@
 """Begins to start private daemons before most imports of ``cosched-run``.
 
-They take longer to start than all else that a first job waits for. So their start begins as
-soon as the command line shows that the job needs them: its program is there, all its ranks
-run on this node, and no daemon is up. Other jobs get them when the rest of the plan is
-known. Daemons whose job has a mistake that shows later end by themselves.
+They take longer to start than all else that a first job waits for. So their start begins
+as soon as the command line shows that the job needs them: its program and an MPI are there,
+all its ranks run on this node, and no daemon is up. Other jobs get them when the rest of
+the plan is known. Daemons whose job has a mistake that shows later end by themselves.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping, Sequence
 
 from cosched.cli.run.given import Given
@@ -39,15 +40,20 @@ def begin_daemons(given: Given) -> StartingPair | None:
 
 
 def _stays_here(argv: Sequence[str], environ: Mapping[str, str]) -> bool:
-    """Returns whether a program is there, and all ranks surely run on this node."""
+    """Returns whether a program and an MPI are there, and all ranks run on this node."""
     front, rest = split_front(tuple(argv))
-    if front or which(rest[0], environ) is None:
+    if front or which(rest[0], environ) is None or not _has_mpi(environ):
         return False
     if engine_job(environ) is not None or any(
         name.upper().endswith(_HOSTFILES) for name in environ
     ):
         return False
     return not is_launcher(rest[0]) or _names_only_ranks(rest)
+
+
+def _has_mpi(environ: Mapping[str, str]) -> bool:
+    beside = os.path.join(os.path.dirname(sys.executable), "mpiexec")
+    return any(which(name, environ) for name in ("mpiexec", beside))
 
 
 def _names_only_ranks(line: Sequence[str]) -> bool:

@@ -10,7 +10,6 @@ from typing import Any
 
 from cosched.cluster.answers import DomainInfo, MateInfo, ReloadInfo
 from cosched.cluster.controller.requests import Requests
-from cosched.cluster.coupling.metrics import serve_metrics
 from cosched.cluster.coupling.pairs import Pairs
 from cosched.cluster.engines.interface import Engine
 from cosched.cluster.inputs import Visitor
@@ -69,7 +68,10 @@ class Controller:
             pairs.listen()
         opened.callback(engine.close)
         engine.open(self._requests.answer)
-        opened.callback(serve_metrics(engine.metrics, engine.figures))
+        if engine.metrics is not None:
+            from cosched.cluster.coupling.metrics import serve_metrics  # few domains do
+
+            opened.callback(serve_metrics(engine.metrics, engine.figures))
 
     def _receive_user(self, person: Person) -> Visitor:
         return Visitor(person, self._engine.inputs, self._requests.answer)

@@ -15,9 +15,9 @@ from typing import Any
 
 from cosched.cluster.answers import DomainInfo, MateInfo
 from cosched.cluster.coupling.clock import DomainClock, clock_time
+from cosched.cluster.coupling.figures import Figures, figures
 from cosched.cluster.coupling.mail import DomainMail, connect
 from cosched.cluster.coupling.mates import Mates, group_of
-from cosched.cluster.coupling.metrics import Figures, figures
 from cosched.cluster.coupling.snapshot_store import SnapshotStore
 from cosched.cluster.paths import DomainPaths
 from cosched.config.coupling import Coupled

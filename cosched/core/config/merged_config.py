@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any
 
 from cosched.core.config.kinds import OFF
 from cosched.core.config.schema import Sections
+from cosched.core.named_tuples import NamedTuple
 
 
 class Source(str, Enum):

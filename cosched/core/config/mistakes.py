@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
-from typing import NamedTuple
 
 from cosched.core.errors import CoschedError
+from cosched.core.named_tuples import NamedTuple
 
 _HEADER = r"\s*\[(\[?)\s*([^\[\]]+?)\s*\]\]?\s*(?:#.*)?"
 _ASSIGNMENT = r"""\s*((?:[\w-]+|"[^"]*"|'[^']*'|\s*\.\s*)+?)\s*="""

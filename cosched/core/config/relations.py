@@ -8,10 +8,10 @@ there.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
 
 from cosched.core.config.merged_config import Config, Origin, Source
 from cosched.core.config.mistakes import Problem
+from cosched.core.named_tuples import NamedTuple
 from cosched.core.node.periods import DUTY_CYCLE_NS, QUOTA_PERIOD_NS, SETTLED_NS
 from cosched.core.node.settings import LEAST_SHARE, USUAL
 from cosched.core.units import format_duration

@@ -28,8 +28,9 @@ period of 100 ms that is exactly 1% of one CPU.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
+from cosched.core.named_tuples import NamedTuple
 from cosched.core.node.groups import is_waiting_share
 from cosched.core.node.periods import QUOTA_PERIOD_NS
 from cosched.core.units import NS_PER_US

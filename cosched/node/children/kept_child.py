@@ -12,9 +12,9 @@ import subprocess
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from cosched.core.complaints import Complaints
+from cosched.core.named_tuples import NamedTuple
 from cosched.service.loop import Loop
 from cosched.start.own_command import own_command
 

@@ -18,13 +18,14 @@ import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
 from cosched.core.complaints import Complaints
 from cosched.core.decoding import JsonDecoder, Malformed
 from cosched.core.errors import CoschedError
+from cosched.core.named_tuples import NamedTuple
 from cosched.core.units import NS_PER_S
 from cosched.service.listener import Peer, UnixListener
 from cosched.service.loop import Loop

@@ -14,11 +14,11 @@ import socket
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from cosched.core.complaints import Complaints
 from cosched.core.decoding import decode_text
 from cosched.core.errors import CoschedError
+from cosched.core.named_tuples import NamedTuple
 from cosched.core.node.knowledge import UNKNOWN, Expectation
 from cosched.core.units import NS_PER_S
 from cosched.rundir.paths import check_job_name

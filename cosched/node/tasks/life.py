@@ -9,8 +9,8 @@ import logging
 import os
 import time
 from collections.abc import Callable
-from typing import NamedTuple
 
+from cosched.core.named_tuples import NamedTuple
 from cosched.core.node.job import restored_submission_key
 from cosched.core.node.knowledge import Expectation
 from cosched.core.node.messages import (

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from msgspec import Struct, field
 
+from cosched.core.named_tuples import NamedTuple
 from cosched.core.node.knowledge import UNKNOWN, Expectation
 from cosched.linux import proc
 from cosched.shm.region import JobRegion

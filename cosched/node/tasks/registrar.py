@@ -7,11 +7,11 @@ import errno
 import os
 import time
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
 
 from cosched.core.config.limits import limits_for, refuse_task
 from cosched.core.config.schema import Limits
 from cosched.core.errors import CoschedError
+from cosched.core.named_tuples import NamedTuple
 from cosched.core.node.job import began_after_s
 from cosched.core.node.machine import NodeScheduler
 from cosched.linux.pidfd import exited

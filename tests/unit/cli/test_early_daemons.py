@@ -76,6 +76,12 @@ def test_a_variable_may_name_hosts_or_settings(begins, monkeypatch, name):
     assert not begins("app")
 
 
+def test_without_an_mpi_no_job_starts(begins, monkeypatch, tmp_path):
+    monkeypatch.setattr("sys.executable", str(tmp_path / "python3"))
+    (tmp_path / "bin/mpiexec").unlink()
+    assert not begins("app")
+
+
 def test_daemons_that_are_up_are_used(begins, tmp_path):
     paths = NodePaths(tmp_path / "run", this_node(os.environ))
     paths.directory.mkdir(parents=True)

@@ -254,6 +254,17 @@ def test_daemons_are_ready_soon(module):
     assert classes <= DATACLASSES
 
 
+def test_controller_that_queues_jobs_imports_what_it_needs():
+    """A user waits for that of a private domain."""
+    script = "import sys, cosched_daemons.controller; print(*sys.modules)"
+    words = [sys.executable, "-c", script]
+    done = subprocess.run(words, capture_output=True, text=True, cwd=ROOT, check=True)
+    modules = set(done.stdout.split())
+    assert "cosched.cluster.engines.native.engine" in modules
+    others = {"cosched.cluster.engines.slurm", "http", "prometheus_client", "tomlkit"}
+    assert heavy(modules, others) == set()
+
+
 def test_version_imports_next_to_nothing(home):
     found = modules_of("cosched.cli.run.main", "--version", environ=home[1])
     assert {name for name in found if f"{name}.".startswith("cosched.")} == FOR_VERSION

@@ -17,7 +17,6 @@ from cosched.cluster.keys import make_keys, remove_keys, without_keys
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.user_socket import Person
 from cosched.config.domain import DomainConfig
-from cosched.config.save import with_other_nodes
 from cosched.core.bounds import Name
 from cosched.core.config.kinds import ADDRESS
 from cosched.core.decoding import convert
@@ -108,6 +107,8 @@ class NodeRequests:
         path = self._paths.config.resolve()  # a link stays one
         mode = mode_to_keep(path)
         before = read_document(path)
+        from cosched.config.save import with_other_nodes  # its nodes seldom change
+
         after = with_other_nodes(before, str(self._paths.config), **change)
         parse_text(after, str(self._paths.config), DomainConfig)
         write_whole(path, after, mode)

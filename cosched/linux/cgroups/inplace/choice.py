@@ -9,8 +9,8 @@ in. If two jobs share a step, neither has a class in place.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
+from cosched.core.named_tuples import NamedTuple
 from cosched.linux.cgroups.inplace.job_groups import Group, job_group
 
 

@@ -27,8 +27,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple
 
+from cosched.core.named_tuples import NamedTuple
 from cosched.core.node.groups import is_waiting_share
 from cosched.linux.cgroups.inplace.job_groups import Group
 

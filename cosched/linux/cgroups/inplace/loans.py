@@ -14,10 +14,10 @@ import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 from cosched.core.decoding import shown_text
 from cosched.core.errors import CoschedError
+from cosched.core.named_tuples import NamedTuple
 from cosched.linux import proc
 from cosched.linux.cgroups.cgroupfs import GONE, why, write
 from cosched.linux.cgroups.controls import Controls

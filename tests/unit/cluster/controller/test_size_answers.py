@@ -5,7 +5,8 @@ import asyncio
 import msgspec
 import pytest
 
-from cosched.cluster.coupling.metrics import figures_alone, metrics_of
+from cosched.cluster.coupling.figures import figures_alone
+from cosched.cluster.coupling.metrics import metrics_of
 from cosched.cluster.engines.native.size_answers import nodes_by_kind
 from cosched.cluster.record import State
 from cosched.cluster.size_messages import Admit, JobSensed
