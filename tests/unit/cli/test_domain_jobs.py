@@ -691,6 +691,11 @@ def test_output_prints_the_file_or_why_there_is_none(desk, capfdbinary):
     assert run_cli(cosched, ["output", "2"]) == 1
     err = capfdbinary.readouterr().err.decode()
     assert err == "cosched: job 2: has no output: waits: 0 nodes free, needs 1\n"
+    os.mkfifo("pipe")
+    desk.job(3, cwd=os.getcwd(), output="pipe")
+    assert run_cli(cosched, ["output", "3"]) == 1
+    err = capfdbinary.readouterr().err.decode()
+    assert err.startswith(f"cosched: {os.getcwd()}/pipe: is a pipe, a device or a folder;")
 
 
 def test_output_takes_a_name_and_refuses_one_of_several_jobs(desk, capfd):
