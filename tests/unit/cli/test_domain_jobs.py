@@ -303,11 +303,12 @@ def test_no_domain_is_one_line(tmp_path, capsys):
     )
     config = DomainPaths(tmp_path).config
     config.parent.mkdir()
-    for name, remedy in (
-        ("site", "it with: cosched cluster up"),
-        ("private", "one with: cosched submit PROGRAM, or cosched cluster up"),
+    for text, remedy in (
+        ('name = "site"', "it with: cosched cluster up"),
+        ('name = "private"', "one with: cosched submit PROGRAM, or cosched cluster up"),
+        ('engine = "slurm"', f"it with: cosched cluster couple --config {config}"),
     ):
-        config.write_text(f'name = "{name}"\n')
+        config.write_text(text)
         assert run_cli(cosched, ["queue", "--run-dir", str(tmp_path)]) == 1
         line = f"cosched: no domain answers in {tmp_path}; start {remedy}\n"
         assert capsys.readouterr().err == line
