@@ -381,9 +381,11 @@ def _how_to_start(paths: DomainPaths) -> str:
     stands for no domain: its start names the mistake."""
     from cosched.documents import read_toml  # most commands find a domain that answers
 
-    name = PRIVATE
+    found: Mapping[str, Any] = {}
     with contextlib.suppress(CoschedError):
-        name = read_toml(paths.config).get("name", PRIVATE)
-    if name != PRIVATE:
+        found = read_toml(paths.config)
+    if "engine" in found:
+        return f"start it with: cosched cluster couple --config {paths.config}"
+    if found.get("name", PRIVATE) != PRIVATE:
         return "start it with: cosched cluster up"
     return "start one with: cosched submit PROGRAM, or cosched cluster up"

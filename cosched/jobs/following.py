@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -31,6 +32,7 @@ _LOOK_S = 1.0
 
 class Tail:
     """Copies what is added to a file to the descriptor ``to``. The file may not exist yet.
+    A pipe or a device is not read: another program does that, and it may have no end.
     start: its size before; bytes up to there are not copied."""
 
     def __init__(self, path: Path, to: int, start: int = 0) -> None:
@@ -49,6 +51,8 @@ class Tail:
         the file cannot be read, Unwritten if the copy cannot be written."""
         if self._file is None:
             try:
+                if not stat.S_ISREG(os.stat(self.path).st_mode):
+                    return
                 self._file = os.open(self.path, _FLAGS)
             except FileNotFoundError:
                 return

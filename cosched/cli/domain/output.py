@@ -79,6 +79,10 @@ class Output(Command):
 
     def _print(self, reach: Connector, info: JobInfo) -> None:
         job, path = info["job"], self._path(info)
+        if path.exists() and not path.is_file():
+            raise CoschedError(
+                f"{path}: is a pipe, a device or a folder; no output is kept"
+            )
         tail = Tail(path, STDOUT)
         try:
             if self.follow:

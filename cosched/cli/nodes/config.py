@@ -146,11 +146,12 @@ def _other_schema(file: Path) -> type | None:
         return None
     if "engine" in found:
         return SlurmDomain
-    if found & {"controller", "nodes", "coupling"}:
+    if found & {"controller", "coupling"}:
         return DomainConfig
     if found & {"job", "arrivals"}:
         return Workload
-    return DomainConfig if _has(found, DomainConfig) > _has(found, Sections) else None
+    sure = found - {"nodes"}  # it may be a wrong [node]
+    return DomainConfig if _has(sure, DomainConfig) > _has(found, Sections) else None
 
 
 def _has(found: frozenset[str], schema: type) -> int:

@@ -24,6 +24,7 @@ class ControlClient:
 
     def __init__(self, paths: NodePaths, timeout_s: float = TIMEOUT_S) -> None:
         self.node = paths.node
+        self._log = paths.log
         try:
             self._socket = connect(paths.control_socket, timeout_s)
         except PermissionError:
@@ -59,6 +60,11 @@ class ControlClient:
             line = self._reader.readline()
         except ConnectionError:
             line = b""
+        except TimeoutError:
+            raise CoschedError(
+                f"node {self.node}: the daemon did not answer in time; try again, and if "
+                f"it hangs look at {self._log}, then use kill -9"
+            ) from None
         except OSError as error:
             raise CoschedError(
                 f"node {self.node}: the daemon does not answer: {error}"

@@ -515,8 +515,12 @@ def test_check_prints_each_problem_in_a_line_and_fails(tmp_path):
         ('[[job]]\nname = "a"\nranks = 0\n', "3: job.1.ranks: 0 is not a whole number"),
         ('name = "a"\n[queue]\nsize = "x"\n', "3: queue.size: 'x' is none of rigid, "),
         ("[node]\n[queue]\n", "2: queue: no such key; the keys are node, metrics, run, "),
+        ("[nodes]\nslice = '2s'\n", "1: nodes: no such key; did you mean 'node'?"),
     ],
-    ids=["domain", "slurm", "workload", "domain without nodes", "cosched.toml"],
+    ids=[
+        *("domain", "slurm", "workload", "domain without nodes"),
+        *("a table of another file", "a table like another one"),
+    ],
 )
 def test_check_knows_each_kind_of_file(tmp_path, text, line):
     path = tmp_path / "some.toml"

@@ -303,11 +303,12 @@ def test_no_domain_is_one_line(tmp_path, capsys):
     )
     config = DomainPaths(tmp_path).config
     config.parent.mkdir()
-    for name, remedy in (
-        ("site", "it with: cosched cluster up"),
-        ("private", "one with: cosched submit PROGRAM, or cosched cluster up"),
+    for text, remedy in (
+        ('name = "site"', "it with: cosched cluster up"),
+        ('name = "private"', "one with: cosched submit PROGRAM, or cosched cluster up"),
+        ('engine = "slurm"', f"it with: cosched cluster couple --config {config}"),
     ):
-        config.write_text(f'name = "{name}"\n')
+        config.write_text(text)
         assert run_cli(cosched, ["queue", "--run-dir", str(tmp_path)]) == 1
         line = f"cosched: no domain answers in {tmp_path}; start {remedy}\n"
         assert capsys.readouterr().err == line
@@ -698,6 +699,11 @@ def test_output_prints_the_file_or_why_there_is_none(desk, capfdbinary):
     assert run_cli(cosched, ["output", "2"]) == 1
     err = capfdbinary.readouterr().err.decode()
     assert err == "cosched: job 2: has no output: waits: 0 nodes free, needs 1\n"
+    os.mkfifo("pipe")
+    desk.job(3, cwd=os.getcwd(), output="pipe")
+    assert run_cli(cosched, ["output", "3"]) == 1
+    err = capfdbinary.readouterr().err.decode()
+    assert err.startswith(f"cosched: {os.getcwd()}/pipe: is a pipe, a device or a folder;")
 
 
 def test_output_takes_a_name_and_refuses_one_of_several_jobs(desk, capfd):

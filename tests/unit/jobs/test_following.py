@@ -51,6 +51,25 @@ def copied():
     os.close(write)
 
 
+def test_a_pipe_is_left_to_its_reader(tmp_path, copied):
+    to, take = copied
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    writer = os.open(path, os.O_WRONLY)
+    os.write(writer, b"out")
+    tail = Tail(path, to)
+    tail.copy()
+    os.close(writer)
+    tail.copy_rest()
+    assert os.read(reader, 9) == b"out"
+    os.close(reader)
+    with pytest.raises(BlockingIOError):
+        take()
+    tail.copy_rest()  # nothing writes there, and it does not wait
+    assert not tail.found
+
+
 def test_rest_of_a_file_that_another_machine_writes_is_copied(network, copied):
     to, take = copied
     path = network / "out"

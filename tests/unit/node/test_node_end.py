@@ -474,6 +474,9 @@ def test_daemon_without_answer_in_time_has_not_ended(paths):
         with client as control, pytest.raises(CoschedError) as caught:
             control.request("status")
     assert not isinstance(caught.value, NoDaemon)
+    assert f"did not answer in time; try again, and if it hangs look at {paths.log}" in (
+        str(caught.value)
+    )
 
 
 def test_failed_step_of_the_end_skips_no_other_step(paths):
