@@ -198,9 +198,10 @@ def test_logs_of_other_times_are_named_with_their_dates(folder):
         (["--when-down", "start=1min"], "--when-down: 'start=1min' is neither"),
         (["--when-down", "yield"], "--when-down: 'yield' is neither"),
         (["--when-down", "hold=soon"], "--when-down"),
+        (["--release", "0s"], "--release: '0s' is too short; write 1ms or more"),
     ],
 )
-def test_wrong_choices_for_a_domain_that_is_down(options, says, folder):
+def test_wrong_choices_are_one_line(options, says, folder):
     result = cosched("sim", "couple", "a.swf", "b.swf", *options, cwd=folder)
     assert result.returncode != 0
     assert says in result.stderr
