@@ -174,6 +174,7 @@ def test_domain_that_is_down(choice, folder):
     assert (figures["lost_node_h"] > 0) == choice.startswith("hold")
     if choice == "start":
         assert figures["mean_wait_s"] == usual["mean_wait_s"]
+    assert run["counts"]["a"]["resent"] <= 1  # nothing asks again whether it is back
 
 
 def test_logs_of_other_times_are_named_with_their_dates(folder):
