@@ -191,14 +191,14 @@ def _check_fit(workload: Workload, options: TestbedOptions) -> None:
     for spec in workload.jobs:
         if spec.first > nodes:
             raise CoschedError(
-                f"{workload.origin}, job '{spec.name}': first = {spec.first}, but there "
-                f"are {nodes} nodes"
+                f"{workload.origin}, job '{spec.name}': first = {spec.first} is beyond "
+                f"the {counted(nodes, 'node')}"
             )
         if spec.ppn is not None and spec.place(nodes).stop > nodes:
             left = nodes - spec.first + 1
             raise CoschedError(
                 f"{workload.origin}, job '{spec.name}': {spec.ranks} ranks do not fit "
-                f"on {left} nodes at ppn = {spec.ppn}; raise ppn or leave it out"
+                f"on {counted(left, 'node')} at ppn = {spec.ppn}; raise ppn or leave it out"
             )
 
 

@@ -160,7 +160,9 @@ def _open(
 ) -> Iterator[Testbed | VirtualGround]:
     if options.simulate:
         calibration = calibration_of(options.workload, options.calibration)
-        yield virtual_testbed(workload, calibration, options.testbed.node_count)
+        given = options.testbed
+        nodes = len(given.hosts) or given.nodes or calibration.nodes
+        yield virtual_testbed(workload, calibration, nodes)
         return
     with open_testbed([workload], options.testbed, environ) as testbed:
         yield testbed

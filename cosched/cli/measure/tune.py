@@ -51,7 +51,8 @@ class Tune(Command):
     With --resume FILE an interrupted search continues where it stopped.
 
     With --simulate the live scheduler runs on simulated nodes, in seconds. Run
-    'cosched sim calibrate' first; it measures how the programs communicate.
+    'cosched sim calibrate' first; it measures how the programs communicate. There are
+    as many nodes as it ran on, or as --nodes names.
 
     \b
     Examples:

@@ -21,7 +21,12 @@ from cosched.cli.sim.options import (
 )
 from cosched.cli.values import EnumChoice, Number, Parsed
 from cosched.core.cluster.coupling.groups import Timing
-from cosched.core.cluster.coupling.settings import CouplingSettings, Scheme, WhenDown
+from cosched.core.cluster.coupling.settings import (
+    RELEASE,
+    CouplingSettings,
+    Scheme,
+    WhenDown,
+)
 from cosched.core.cluster.queue.policies import POLICIES
 from cosched.core.decoding import Malformed, is_whole, parse_integer, parse_number
 from cosched.core.units import format_duration, parse_duration
@@ -38,10 +43,6 @@ from cosched.sim.logs.workload import Estimates
 from cosched.tables import table
 
 HEAD = ("schemes", "wait", "slowdown", "sync", "lost")
-
-
-def _release(text: str, what: str) -> int | None:
-    return None if text == "never" else parse_duration(text, what)
 
 
 @command("couple")
@@ -81,7 +82,7 @@ class Couple(Command):
         CouplingSettings,
         release_ns=option(
             "--release",
-            type=Parsed("TEXT", _release, format_duration),
+            type=Parsed("TEXT", RELEASE.named, RELEASE.text),
             help="How often holding jobs release their nodes, or 'never'.",
         ),
         held_cap=option(

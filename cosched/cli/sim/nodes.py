@@ -134,7 +134,8 @@ class Nodes(Command):
     arms: tuple[str, ...] | None = option(
         type=some_of(ARMS, "A,..."),
         help=f"Of {', '.join(ARMS)}; by default {','.join(EQUAL_JOBS)}, for a workload also"
-        f" {', '.join(sorted(set(WORKLOAD) - set(EQUAL_JOBS)))}.",
+        f" {', '.join(sorted(set(WORKLOAD) - set(EQUAL_JOBS)))}, and yield in place of"
+        " kernel if the waits of its MPI yield.",
     )
     calibration: Path | None = calibration_option()
     strict: bool = flag(help="Time that the scheduled job does not use is lost.")
@@ -161,6 +162,7 @@ class Nodes(Command):
             {"slice": self.slice_, "gmet": self.gmet, "align": self.align}
         )
         cluster = replace(self.cluster, fills=not self.strict)
+        usual: tuple[str, ...] = EQUAL_JOBS
         if self.workload is None:
             programs = _equal_jobs(self)
         else:
@@ -172,10 +174,12 @@ class Nodes(Command):
                 same_ticks=known.lab,
             )
             programs = programs_of(load_workload(self.workload), known, cluster)
+            alone = "yield" if known.yields else "kernel"
+            usual = tuple(alone if arm == "kernel" else arm for arm in WORKLOAD)
         lengths = _expectations(self.expect, programs, cluster)
         runs = [
             NodesRun(arm, programs, cluster, settings, self.seed, expectations=lengths)
-            for arm in self.arms or (WORKLOAD if self.workload else EQUAL_JOBS)
+            for arm in self.arms or usual
         ]
         simulate(carry_out, runs, self.at_a_time, self.json_file, render)
 

@@ -18,6 +18,7 @@ from cosched.cli.sim.options import (
     strict_option,
 )
 from cosched.cli.values import TIME, Number, several
+from cosched.core.counting import counted
 from cosched.core.errors import CoschedError
 from cosched.core.node.settings import USUAL
 from cosched.core.units import NS_PER_S, parse_duration
@@ -116,8 +117,8 @@ def _short_ns(given: Share) -> tuple[int, ...]:
         return tuple(max(1, SHORT_NS // 4**row) for row in range(rows))
     if len(given.short_ns) != rows:
         raise CoschedError(
-            f"--short: --dom {given.dom} needs {rows} times, one for each place after the"
-            " first"
+            f"--short: --dom {given.dom} needs {counted(rows, 'time')}, one for each place"
+            " after the first"
         )
     return given.short_ns
 

@@ -24,7 +24,7 @@ from cosched.core.cluster.queue.machine import QueueMachine
 from cosched.core.cluster.queue.places.blocks import allocation_of
 from cosched.core.cluster.queue.places.ledger import Ledger
 from cosched.core.cluster.queue.policies import POLICIES
-from cosched.core.units import NS_PER_S
+from cosched.core.units import LENGTH_MAX_NS, NS_PER_S
 from cosched.sim.coupling.domains import CoupledDomain, Exchange
 from cosched.sim.coupling.pairs import Mates, groups_of
 from cosched.sim.logs.workload import Estimates, Workload
@@ -97,6 +97,11 @@ def simulate(
     engine = VirtualTime()
     exchange = Exchange(engine, how.search_ns)
     groups = groups_of(mates, names, how.timing, how.delay_ns)
+    # A domain that is down stays down: nothing asks whether it is back.
+    lasting = [
+        replace(own, patience=replace(own.patience, probe_ns=LENGTH_MAX_NS))
+        for own in settings
+    ]
     domains = {
         name: CoupledDomain(
             engine,
@@ -106,7 +111,7 @@ def simulate(
             how.estimates,
             its_groups,
         )
-        for log, name, own, its_groups in zip(logs, names, settings, groups, strict=True)
+        for log, name, own, its_groups in zip(logs, names, lasting, groups, strict=True)
         if name not in how.down
     }
     jobs = sum(len(domain.start_ns) for domain in domains.values())

@@ -21,6 +21,7 @@ from random import Random
 
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
+from cosched.sim.logs.swf import COLUMN_LIMIT
 from cosched.sim.logs.workload import Workload
 
 MINUTE, HOUR, DAY = 60, 3600, 86400
@@ -57,6 +58,8 @@ class Recipe:
         for name in ("jobs", "machine", "users"):
             if getattr(self, name) < 1:
                 raise CoschedError(f"a workload of {getattr(self, name)} {name}: want 1")
+        if self.machine >= COLUMN_LIMIT:
+            raise CoschedError(f"a machine of {self.machine} nodes: want less than 2^63")
         if not 0.0 < self.load <= 100.0:
             raise CoschedError(f"load {self.load:g}: want more than 0, at most 100")
 
@@ -70,6 +73,10 @@ def generate(recipe: Recipe) -> Workload:
         runs.append(_run_s(recipe, chance))
     work = sum(size * run for size, run in zip(sizes, runs, strict=True))
     span_s = max(1.0, work / (recipe.machine * recipe.load))
+    if span_s * NS_PER_S >= COLUMN_LIMIT:
+        raise CoschedError(
+            f"load {recipe.load:g}: the jobs would come in more than 290 years; want more"
+        )
     arrivals = sorted(_arrival_s(span_s, chance) for _ in range(recipe.jobs))
     workload = Workload(f"generated-{recipe.seed}", recipe.machine)
     rows = zip(arrivals, runs, sizes, strict=True)

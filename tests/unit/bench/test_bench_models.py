@@ -257,6 +257,25 @@ def test_sim_nodes_of_a_workload(workload, tmp_path, capsys):
     assert runs[0]["cluster"]["nodes"] == 2
 
 
+def test_waits_that_yield_are_simulated_as_such(workload, tmp_path, capsys):
+    calibration = write_calibration(replace(KNOWN, yields=True))
+    (tmp_path / "mine.calibration.toml").write_text(calibration)
+    assert run_cli(cosched, ["sim", "nodes", str(workload)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    arms = ["batch", "yield", "gang", "cosched", "messages"]
+    assert [line.split()[0] for line in lines[1:]] == arms
+
+
+def test_tune_simulates_the_nodes_of_the_calibration(workload, tmp_path, capsys):
+    calibration = write_calibration(replace(KNOWN, nodes=4))
+    (tmp_path / "mine.calibration.toml").write_text(calibration)
+    words = ["tune", str(workload), "--simulate", "--slices", "1s", "--gmets", "100ms"]
+    assert run_cli(cosched, [*words, "--repeat", "1"]) == 0
+    assert "4 simulated nodes" in capsys.readouterr().out
+    assert run_cli(cosched, [*words, "--repeat", "1", "--nodes", "2"]) == 0
+    assert "2 simulated nodes" in capsys.readouterr().out
+
+
 def test_tune_simulates(workload, tmp_path, capsys):
     files = {name: tmp_path / f"tuned.{name}" for name in ("json", "jsonl")}
     words = ["tune", str(workload), "--simulate", "--slices", "0.25s,1s"]

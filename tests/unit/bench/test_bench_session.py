@@ -473,7 +473,7 @@ def test_ranks_that_do_not_fit_are_refused_first(bench):
     with pytest.raises(CoschedError) as caught:
         bench.run(WORKLOAD + "ppn = 1")
     assert str(caught.value) == (
-        f"{bench.path}, job 'a': 2 ranks do not fit on 1 nodes at ppn = 1; "
+        f"{bench.path}, job 'a': 2 ranks do not fit on 1 node at ppn = 1; "
         "raise ppn or leave it out"
     )
     assert bench.calls() == []

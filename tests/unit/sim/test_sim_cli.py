@@ -165,6 +165,11 @@ def test_the_same_seed_the_same_log(tmp_path):
         (["generate", "x.swf", "--jobs", "3"], "Missing option '--machine'"),
         (["generate", "x.swf", "--jobs", "3", "--machine", "3", "--load", "0"], "load 0"),
         (["generate", "absent/x.swf", "--jobs", "3", "--machine", "3"], "absent/x.swf"),
+        (["generate", "x.swf", "--jobs", "3", "--machine", "9" * 19], "less than 2^63"),
+        (
+            ["generate", "x.swf", "--jobs", "3", "--machine", "3", "--load", "1e-30"],
+            "load 1e-30: the jobs would come in more than 290 years",
+        ),
     ],
 )
 def test_bad_input_gets_one_line_and_a_status(arguments, words, tmp_path):

@@ -179,6 +179,7 @@ def test_domain_that_is_down(choice, folder):
     assert (figures["lost_node_h"] > 0) == choice.startswith("hold")
     if choice == "start":
         assert figures["mean_wait_s"] == usual["mean_wait_s"]
+    assert run["counts"]["a"]["resent"] <= 1  # nothing asks again whether it is back
 
 
 def test_logs_of_other_times_are_named_with_their_dates(folder):
@@ -202,9 +203,10 @@ def test_logs_of_other_times_are_named_with_their_dates(folder):
         (["--when-down", "start=1min"], "--when-down: 'start=1min' is neither"),
         (["--when-down", "yield"], "--when-down: 'yield' is neither"),
         (["--when-down", "hold=soon"], "--when-down"),
+        (["--release", "0s"], "--release: '0s' is too short; write 1ms or more"),
     ],
 )
-def test_wrong_choices_for_a_domain_that_is_down(options, says, folder):
+def test_wrong_choices_are_one_line(options, says, folder):
     result = couple("a.swf", "b.swf", *options, cwd=folder)
     assert result.returncode != 0
     assert says in result.stderr

@@ -13,6 +13,8 @@ from cosched.core.units import NS_PER_S
 #: Waits that are shorter would keep a controller busy.
 _LEAST_NS = 1_000_000
 RELEASE_NS = 20 * 60 * NS_PER_S
+#: How often holding jobs release their nodes; None: never.
+RELEASE = or_word("never", duration(_LEAST_NS), None)
 
 
 class Scheme(str, Enum):
@@ -94,7 +96,7 @@ class CouplingSettings:
     )
     #: None: never; then two domains can wait for each other forever.
     release_ns: int | None = key(
-        or_word("never", duration(_LEAST_NS), None),
+        RELEASE,
         RELEASE_NS,
         "Holding jobs release their nodes after this time, all at once, so that other "
         "jobs can try. It is the longest lease of a hold.",
