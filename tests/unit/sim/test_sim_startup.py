@@ -266,7 +266,9 @@ def test_table_fits():
 def test_simplest_run(tmp_path):
     result = run_command("sim", "startup", cwd=tmp_path)
     assert result.returncode == 0
-    assert len(result.stderr.splitlines()) == 3
+    # On a slow machine a line of progress comes before the end of the first run.
+    lines = [each for each in result.stderr.splitlines() if "% done" not in each]
+    assert len(lines) == 3
     assert [line.split()[:3] for line in result.stdout.splitlines()[1:]] == [
         ["old", "248", "32"],
         ["new", "248", "32"],
