@@ -17,6 +17,8 @@ import pytest
 
 from tests.places import ROOT
 
+TESTS = ROOT / "tests"
+
 #: Seconds that a test may take with its fixtures, by the folder of its suite.
 LIMITS_S = {"unit": 300, "measured": 2400, "packaging": 4800, "vmlab": 4800}
 #: In other suites; one command of MPI may take 240 s on a busy machine.
@@ -28,7 +30,7 @@ GRACE_S = 60
 
 
 class Limits:
-    """Gives a limit to each test that has none, and ends the processes of those that hang."""
+    """Gives each test a limit, and ends the process of one that goes on after it."""
 
     def __init__(self, grace_s=GRACE_S):
         self._grace_s = grace_s
@@ -71,9 +73,6 @@ class Limits:
 
 
 def usual_limit_s(item):
-    for folder, limit_s in LIMITS_S.items():
-        if item.path.is_relative_to(ROOT / "tests" / folder):
-            break
-    else:
-        limit_s = OTHER_S
+    folders = (folder for folder in LIMITS_S if item.path.is_relative_to(TESTS / folder))
+    limit_s = LIMITS_S.get(next(folders, ""), OTHER_S)
     return limit_s if item.get_closest_marker("long") is None else max(limit_s, LONG_S)

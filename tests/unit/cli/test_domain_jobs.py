@@ -28,6 +28,7 @@ from cosched.cli.options import complete_domain_jobs
 from cosched.cluster.client import NoDomain, Patience
 from cosched.cluster.paths import DomainPaths
 from cosched.core.errors import CoschedError
+from cosched.launch import shim
 from tests.places import ROOT
 from tests.tools.desk import FakeDesk, play_private_domains
 
@@ -35,22 +36,16 @@ from tests.tools.desk import FakeDesk, play_private_domains
 MALLEABLE = str(ROOT / "benchmarks/programs/sten.py")
 
 
-@pytest.fixture(scope="session")
-def cache(session_folder):
-    """A cache of builds that all workers share: a build takes ten seconds."""
-    folder = session_folder / "cache"
-    folder.mkdir(exist_ok=True)
-    return folder
-
-
 @pytest.fixture
-def desk(monkeypatch, cache):
+def desk(monkeypatch):
+    # A build of the shim takes ten seconds, and no job of this desk runs.
+    monkeypatch.setattr(shim, "make_shim", lambda build: build.library)
     with tempfile.TemporaryDirectory(prefix="cosched-t-") as name:
         for variable in os.environ:
             if variable.startswith("COSCHED_") and variable != "COSCHED_RUNS":
                 monkeypatch.delenv(variable)
         monkeypatch.setenv("COSCHED_RUN_DIR", name)
-        monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+        monkeypatch.setenv("XDG_CACHE_HOME", name)
         monkeypatch.chdir(name)
         desk = FakeDesk(Path(name))
         yield desk

@@ -10,7 +10,7 @@ import pytest
 from cosched.linux.cgroups.killgroup import GroupLocation, KillGroup, end_group, make_name
 from tests.tools.chains import build_chains
 
-CHAINS = 30
+CHAINS = 12
 LIVES_S = 60
 #: A process of its own: it kills all of its children.
 PROGRAM = """

@@ -87,8 +87,8 @@ def figures_in(document):
         "queue LOG --policy easy,wfp --parallel 2",
         "share LOG --dom 2 --parallel 1",
         "malleable LOG --policy ideal-only,even-fq --minimum 50,30 --parallel 1",
-        "symbiosis log LOG --repeat 2",
-        "couple made.swf LOG --pairs 10% --parallel 2",
+        "symbiosis log LOG --repeat 1",
+        "couple made.swf LOG --pairs 10% --schemes hold-yield --parallel 2",
     ],
 )
 def test_each_run_reads_the_whole_log_from_a_pipe(words, trace):

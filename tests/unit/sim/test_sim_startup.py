@@ -102,14 +102,17 @@ def test_live_order_exchanges_tables_after_the_start():
 # -- times ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("nodes", [1, 2, 31, 248, 496])
+@pytest.mark.parametrize("nodes", [1, 2, 31, 150])
 @pytest.mark.parametrize("design", sorted(DESIGNS))
 def test_counted_tables_take_the_time_of_kept_ones(design, nodes):
     run = StartupRun(design, nodes, 32, chunk_bytes=4 << 10)
-    assert isinstance(tables_for(nodes), Kept)
     kept, counted = carry_out(run, how=Kept()), carry_out(run, how=Counted())
     assert counted.times == kept.times
     assert (counted.messages, counted.bytes) == (kept.messages, kept.bytes)
+
+
+def test_tables_of_few_nodes_are_kept():
+    assert isinstance(tables_for(496), Kept)
     assert isinstance(tables_for(497), Counted)
 
 
@@ -263,7 +266,9 @@ def test_table_fits():
 def test_simplest_run(tmp_path):
     result = run_command("sim", "startup", cwd=tmp_path)
     assert result.returncode == 0
-    assert len(result.stderr.splitlines()) == 3
+    # On a slow machine a line of progress comes before the end of the first run.
+    lines = [each for each in result.stderr.splitlines() if "% done" not in each]
+    assert len(lines) == 3
     assert [line.split()[:3] for line in result.stdout.splitlines()[1:]] == [
         ["old", "248", "32"],
         ["new", "248", "32"],
