@@ -8,6 +8,7 @@ import re
 import shutil
 import signal
 import tempfile
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,9 @@ from tests import cost
 from tests.labs import OWN_CPUS, LabSize
 from tests.limits import Limits
 from tests.places import ROOT
+
+#: The parameters of tests that name a library, or the folder of one.
+LIBRARY_PARAMETERS = frozenset({"mpi", "site", "bin_folder"})
 
 # A slow test on a busy machine has not failed: benchmarks measure time, tests do not.
 settings.register_profile("cosched", deadline=None, max_examples=60)
@@ -115,23 +119,48 @@ def pytest_collection():
 
 @pytest.hookimpl(tryfirst=True)  # before -m looks at the marks
 def pytest_collection_modifyitems(config, items):
-    """Marks as every_mpi each newest_mpi test that runs under an older library. Skips
-    own_cpus tests where nodes share CPUs."""
+    """Marks as every_mpi each newest_mpi test that runs under an older library, and each
+    one_mpi test that runs under another library than its first one. Skips own_cpus tests
+    where nodes share CPUs."""
     if config.getoption("lab_nodes") > OWN_CPUS:
         skip_own_cpus(items)
-    names = {
-        item: item.callspec.params["mpi"]
-        for item in items
-        if item.get_closest_marker("newest_mpi")
-        and hasattr(item, "callspec")  # it has parameters
-        and "mpi" in item.callspec.params
-    }
-    newest = {}
-    for name in sorted(names.values(), key=version):
-        newest[name.partition("-")[0]] = name
+    keep_libraries(items, "newest_mpi", newest_of_each_family)
+    keep_libraries(items, "one_mpi", lambda names: {min(names, key=preference)})
+
+
+def keep_libraries(items, marker, choose):
+    """Marks as every_mpi the items of a marker whose library is not among the chosen ones
+    of their test's libraries."""
+    marked = (item for item in items if item.get_closest_marker(marker))
+    names = {item: name for item in marked if (name := library_of(item)) is not None}
+    of_test = defaultdict(set)
     for item, name in names.items():
-        if name not in newest.values():
+        of_test[item.function].add(name)
+    kept = {test: choose(found) for test, found in of_test.items()}
+    for item, name in names.items():
+        if name not in kept[item.function]:
             item.add_marker("every_mpi")
+
+
+def library_of(item):
+    """Returns the name of the library under which a test runs; None: of no certain one."""
+    parameters = item.callspec.params if hasattr(item, "callspec") else {}
+    for name in LIBRARY_PARAMETERS & parameters.keys():
+        value = parameters[name]
+        return value.parent.name if isinstance(value, Path) else value
+    return None
+
+
+def newest_of_each_family(names):
+    newest = {}
+    for name in sorted(names, key=version):
+        newest[name.partition("-")[0]] = name
+    return set(newest.values())
+
+
+def preference(name):
+    """Returns a key that puts the newest MPICH first: its jobs start quickest."""
+    return "openmpi" in name, [-number for number in version(name)], name
 
 
 def skip_own_cpus(items):

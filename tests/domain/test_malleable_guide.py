@@ -94,6 +94,7 @@ def shell(make_rig, bin_folder):
     return Shell(rig, bin_folder)
 
 
+@pytest.mark.one_mpi
 def test_the_commands_of_the_page_do_what_it_says(shell):
     submit, queue, other, why, narrow, widen, prefer, *as_json = COMMANDS.splitlines()
     why_json, queue_json = as_json
@@ -161,6 +162,7 @@ def test_lab_of_the_page_resizes_jobs(lab_command, tmp_path):
     assert re.fullmatch(r"\d+\.\d{6}\n", printed)
 
 
+@pytest.mark.one_mpi
 def test_bounds_survive_a_killed_controller(shell):
     shell.good(COMMANDS.splitlines()[0])
     shell.until_nodes(1, 4)
@@ -211,6 +213,7 @@ with malleable.Job(minimum=9, ideal=9) as job:
 """
 
 
+@pytest.mark.one_mpi
 def test_bad_input_is_one_line_and_the_job_goes_on(shell):
     shell.good("cosched submit --min 1 --ideal 2 --name heat python loop.py")
     shell.good("cosched submit --nodes 1 --hold true")
@@ -234,6 +237,7 @@ def test_bad_input_is_one_line_and_the_job_goes_on(shell):
     assert json.loads(shell.good("cosched why 1 --json"))["changes"] == []
 
 
+@pytest.mark.one_mpi
 def test_domain_of_fixed_sizes_refuses_in_one_line_and_the_job_goes_on(
     make_rig, bin_folder
 ):

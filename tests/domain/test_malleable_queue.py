@@ -127,6 +127,7 @@ def test_two_malleable_jobs_and_a_rigid_one_share_four_nodes(domain):
     domain.nothing_is_left()
 
 
+@pytest.mark.one_mpi
 def test_two_jobs_have_what_they_prefer(domain):
     """Without preferred sizes the second one would get its minimum, as above."""
     sizes = {"minimum": 1, "preferred": 2, "ideal": 4}
@@ -176,6 +177,7 @@ def wait_for_changes(domain, number, count):
     domain.rig.until(lambda: len(had()) >= count, f"job {number}: {had()}", 60)
 
 
+@pytest.mark.one_mpi
 @pytest.mark.parametrize("killed_after", [0, 1, 2])
 def test_killed_controller_goes_on_with_a_change(domain, killed_after):
     """It is killed when a job was submitted that needs nodes, or a little later."""
@@ -248,6 +250,7 @@ with malleable.Job(minimum=1, ideal=4) as job:
 """
 
 
+@pytest.mark.one_mpi
 def test_program_asks_for_fewer_nodes(domain):
     program = domain.rig.work / "asks.py"
     program.write_text(ASKS)

@@ -144,6 +144,7 @@ async def finish_waiting(controller, answer):
     assert (controller.rig.work / "out").read_text().endswith(answer)
 
 
+@pytest.mark.one_mpi
 def test_change_is_withdrawn_before_the_program_has_made_its_job(play, waiting):
     async def part(controller):
         await begin_waiting(controller, waiting)
@@ -182,6 +183,7 @@ def pages(controller, node):
     return list(controller.rig.paths.spool(node).glob("*.page*"))
 
 
+@pytest.mark.one_mpi
 def test_node_that_is_not_admitted_is_refused_at_once(play, waiting):
     async def part(controller):
         await begin_waiting(controller, waiting)
@@ -194,6 +196,7 @@ def test_node_that_is_not_admitted_is_refused_at_once(play, waiting):
     play(1, ["n1"], part)
 
 
+@pytest.mark.one_mpi
 def test_committed_change_is_withdrawn_from_ranks_that_come_to_no_boundary(play, waiting):
     async def part(controller):
         await begin_waiting(controller, waiting)
@@ -224,6 +227,7 @@ async def until_committed(controller, node):
     await controller.until(is_committed, f"{node} is not committed")
 
 
+@pytest.mark.one_mpi
 def test_job_that_comes_to_no_boundary_can_be_cancelled(play, waiting):
     async def part(controller):
         await begin_waiting(controller, waiting)
@@ -255,6 +259,7 @@ def keepers(controller, *nodes):
     return found
 
 
+@pytest.mark.one_mpi
 def test_page_keepers_that_are_killed_cost_nothing(play, bin_folder):
     async def part(controller):
         sten = Sten(controller, bin_folder)
@@ -290,6 +295,7 @@ def test_page_and_its_keeper_belong_to_the_user_of_the_job(play, open_folder):
     play(2, ["n1"], part, open_folder)
 
 
+@pytest.mark.one_mpi
 def test_page_keepers_are_killed_while_ranks_have_a_proposal(play, waiting):
     async def part(controller):
         await begin_waiting(controller, waiting)
@@ -306,6 +312,7 @@ def test_page_keepers_are_killed_while_ranks_have_a_proposal(play, waiting):
     play(3, ["n1", "n2"], part)
 
 
+@pytest.mark.one_mpi
 def test_job_without_its_page_goes_on_and_refuses_changes(play, waiting):
     async def part(controller):
         await begin_waiting(controller, waiting)
@@ -408,6 +415,7 @@ def test_agent_that_is_killed_during_a_change_leaves_nothing(play, waiting, vict
     play(3, ["n1", "n2"], part)
 
 
+@pytest.mark.one_mpi
 def test_controller_that_restarts_learns_the_last_change(play, bin_folder):
     async def part(controller):
         sten = Sten(controller, bin_folder)
@@ -426,6 +434,7 @@ def test_controller_that_restarts_learns_the_last_change(play, bin_folder):
     play(3, ["n1", "n2"], part)
 
 
+@pytest.mark.one_mpi
 def test_controller_gets_the_pace_and_the_wishes_of_a_job(play, waiting):
     async def part(controller):
         await begin_waiting(controller, waiting)

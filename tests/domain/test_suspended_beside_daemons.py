@@ -174,6 +174,7 @@ def orphaned(lent):
     return lent, [node["node"] for node in nodes], pids
 
 
+@pytest.mark.one_mpi
 def test_job_stays_suspended_while_its_nodes_have_no_daemon(orphaned):
     """The guardian continues the tasks, and their steward stops them again."""
     site, _, pids = orphaned
@@ -191,6 +192,7 @@ def test_job_stays_suspended_while_its_nodes_have_no_daemon(orphaned):
     site.end("long")
 
 
+@pytest.mark.one_mpi
 def test_new_daemon_lets_a_job_run_that_continued_before(orphaned):
     """The region of the job has its mode, which the steward changed meanwhile."""
     site, nodes, _ = orphaned

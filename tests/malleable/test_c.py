@@ -66,6 +66,7 @@ def test_rank_that_keeps_its_first_row_needs_no_second_block(agents, mpi):
     assert max(extras) < 32, extras
 
 
+@pytest.mark.one_mpi
 def test_impossible_change_leaves_the_job_as_it_was(begin):
     played = begin(2, 0)
     refused = ReportRefused(1, "no rank of the job would stay")
@@ -96,6 +97,7 @@ def test_job_goes_on_after_a_spawn_that_failed(begin, mpi):
     assert SAME[1] in end(played)[1]  # prterun has a status of its own after a failed spawn
 
 
+@pytest.mark.one_mpi
 def test_page_of_another_version_leaves_the_size_fixed(begin, agents, mpi, arrays):
     played = agents(1)
     played.pages[0].data.header.version += 1
@@ -130,6 +132,7 @@ MISUSES = {
 }
 
 
+@pytest.mark.one_mpi
 def test_second_job_of_a_program_is_one_line_and_the_first_goes_on(rigid, arrays):
     done = rigid(2, arrays, "misuse", "twice")
     assert done.stderr == (
@@ -138,6 +141,7 @@ def test_second_job_of_a_program_is_one_line_and_the_first_goes_on(rigid, arrays
     assert done.returncode == 0
 
 
+@pytest.mark.one_mpi
 @pytest.mark.parametrize("how", MISUSES)
 def test_misuse_is_one_line(rigid, arrays, how):
     done = rigid(2, arrays, "misuse", how)
@@ -149,12 +153,14 @@ def test_misuse_is_one_line(rigid, arrays, how):
     assert done.returncode == 3
 
 
+@pytest.mark.one_mpi
 def test_job_without_agents_has_a_fixed_size(rigid, arrays):
     done = rigid(2, arrays, "misuse", "nothing")
     assert done.stdout == "iterations of 1 ms: 1, waits: 0\n" * 2, done.stderr
     assert done.returncode == 0
 
 
+@pytest.mark.one_mpi
 def test_ranks_learn_the_time_of_iterations_and_ask_for_nodes(begin):
     played = begin(1, 0)
     deadline = time.monotonic() + 60

@@ -65,6 +65,7 @@ def change_twice(played, mpi, program, expected):
     assert played.finish() == (0, expected)
 
 
+@pytest.mark.one_mpi
 def test_programs_in_python_agree(rigid, agents, mpi, tmp_path):
     ordinary, malleable = tmp_path / "ordinary.py", tmp_path / "malleable.py"
     ordinary.write_text(ORDINARY)
@@ -76,6 +77,7 @@ def test_programs_in_python_agree(rigid, agents, mpi, tmp_path):
     change_twice(agents(3), mpi, malleable, expected)
 
 
+@pytest.mark.one_mpi
 def test_program_in_c_agrees(rigid, agents, mpi, tmp_path):
     words = ("-Wall", "-Wextra", "-Werror", *flags_for(mpi / "mpicc"))
     heat = build(tmp_path, mpi / "mpicc", "heat.c", IN_C, *words)

@@ -92,6 +92,7 @@ def until_predicted(played, node):
         time.sleep(0.001)
 
 
+@pytest.mark.one_mpi
 def test_the_page_of_rank_0_has_the_prediction(agents, mpi, program):
     played = agents(2)
     stop = played.folder / "stop"
@@ -104,6 +105,7 @@ def test_the_page_of_rank_0_has_the_prediction(agents, mpi, program):
     assert played.finish() == (0, "done\n")
 
 
+@pytest.mark.one_mpi
 def test_a_wrong_prediction_is_one_line_and_the_job_goes_on(agents, mpi, program):
     played = agents(2)
     stop = played.folder / "stop"

@@ -49,6 +49,7 @@ def test_the_page_shows_what_was_changed():
     assert [line for line in shown.splitlines() if line != "..."] == lines
 
 
+@pytest.mark.one_mpi
 def test_images_without_agents_agree(rigid, mpi):
     expected = image(rigid(2, IMAGE, ORIGINAL, *SMALL).stdout)
     assert image(rigid(3, IMAGE, MALLEABLE, *SMALL).stdout) == expected
@@ -56,6 +57,7 @@ def test_images_without_agents_agree(rigid, mpi):
     assert image(run_without_agents(mpi, 2, *words).stdout) == expected
 
 
+@pytest.mark.one_mpi
 def test_image_is_the_same_in_changes_of_the_size(rigid, agents, mpi):
     expected = image(rigid(2, IMAGE, ORIGINAL, *LARGE).stdout)
     played = agents(4)

@@ -23,7 +23,12 @@ class WithShim(PlayedAgents):
         return [bin_folder / "cosched-run", *run]
 
 
-@pytest.fixture(params=[PlayedAgents, WithShim], ids=["alone", "shim"])
+@pytest.fixture(
+    params=[
+        pytest.param(PlayedAgents, id="alone", marks=pytest.mark.one_mpi),
+        pytest.param(WithShim, id="shim"),
+    ]
+)
 def played(request, tmp_path):
     agents = request.param(tmp_path, 2)
     yield agents

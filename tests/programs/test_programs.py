@@ -101,6 +101,7 @@ def test_wavefront_gives_the_same_bits_on_any_number_of_ranks(mpi):
     assert len(sums) == 1
 
 
+@pytest.mark.one_mpi
 def test_wavefront_counts_its_messages(mpi):
     """Two ranks: one a plane and sweep, and one face every 25 iterations and at the end."""
     done = mpi.run("wavefront", 2, "-g", "16", "-i", "30")
@@ -109,12 +110,14 @@ def test_wavefront_counts_its_messages(mpi):
     assert int(field(done.stdout, "bytes")) == 2 * 30 * 16 * edge + 2 * face
 
 
+@pytest.mark.one_mpi
 def test_wavefront_converges_to_rounding(mpi):
     done = mpi.run("wavefront", 2, "-g", "10", "-i", "200")
     assert float(field(done.stdout, "error")) < 1e-12
     assert float(field(done.stdout, "residual")) < 1e-12
 
 
+@pytest.mark.one_mpi
 @pytest.mark.parametrize("ranks", [1, 2, 4])
 def test_compute_reproduces_the_published_sums(mpi, ranks):
     done = mpi.run("compute", ranks, "--preset", "tiny")
@@ -123,6 +126,7 @@ def test_compute_reproduces_the_published_sums(mpi, ranks):
     assert done.stdout.endswith("verification: success\n")
 
 
+@pytest.mark.one_mpi
 @pytest.mark.parametrize(
     ("ranks", "work"), [(1, "1000"), (2, "99999"), (3, "1000"), (4, "1"), (4, "99999")]
 )

@@ -12,7 +12,7 @@ from tests.run.test_coscheduled import variables
 NAME = "COSCHED_EXPECTED"
 
 #: The record is the same under each library, and test_coscheduled.py starts jobs under all.
-pytestmark = pytest.mark.newest_mpi
+pytestmark = pytest.mark.one_mpi
 
 
 @pytest.fixture

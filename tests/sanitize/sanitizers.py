@@ -10,7 +10,7 @@ import pytest
 LEAKS = Path(__file__).parent / "leaks.txt"
 #: The exit status of a process that misused memory.
 FOUND = 23
-FLAGS = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined")
+FLAGS = ("-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined")
 
 
 def runtime(compiler: str = "gcc") -> str:

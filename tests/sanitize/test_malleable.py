@@ -17,7 +17,7 @@ from cosched.launch.malleable import includes, sources
 from tests.malleable.conftest import agents, folders, rigid
 from tests.malleable.test_c import SAME
 from tests.malleable.test_c import SOURCE as ARRAYS
-from tests.malleable.test_programs import change_at_random
+from tests.malleable.test_programs import CHANGED, change_at_random
 from tests.sanitize.sanitizers import FLAGS, options, runtime
 
 __all__ = ["agents", "rigid"]
@@ -93,7 +93,7 @@ def test_changes_misuse_no_memory(build, mpi, agents):
     assert played.finish() == SAME
 
 
-@pytest.mark.parametrize("name", ["sten", "ge", "cl"])
+@pytest.mark.parametrize("name", CHANGED)
 def test_programs_misuse_no_memory(build, mpi, agents, name):
     played = agents(4, seed=1)
     stop = played.folder / "stop"

@@ -20,7 +20,8 @@ from tests.places import ROOT
 from tests.shim.jobs import CROWDED, PATIENCE_S
 from tests.tools.until_told import build_until_told
 
-pytestmark = [pytest.mark.mpi_job, pytest.mark.newest_mpi]
+# Daemons and the shared memory are concerned, not the messages.
+pytestmark = [pytest.mark.mpi_job, pytest.mark.one_mpi]
 
 #: Builds the tree's reader of the shared memory, in the tree.
 BUILD = "from cosched.shm._build import ffibuilder; ffibuilder.compile()"

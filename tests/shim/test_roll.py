@@ -23,6 +23,7 @@ def lines(run):
     return [line for line in run.stderr.splitlines() if line.startswith("cosched:")]
 
 
+@pytest.mark.one_mpi
 @pytest.mark.parametrize(
     ("others", "text"),
     [
@@ -49,6 +50,7 @@ def test_node_that_is_absent_at_the_start_is_named(
     assert lines(run) == ([] if text is None else [f"cosched: {text}"])
 
 
+@pytest.mark.one_mpi
 def test_refusal_of_rank_0_has_its_reason(mpi, build, environ, run_dir):
     with FakeNode(run_dir, "a", refuse=1), FakeNode(run_dir, "b"):
         run = run_job(launch_on_nodes(mpi, 4, build("life")), environ)
@@ -92,6 +94,7 @@ def test_job_that_needs_all_nodes_ends(mpi, build, environ, run_dir, carrier):
         assert len(found) == 2
 
 
+@pytest.mark.one_mpi
 def test_job_that_needs_all_nodes_runs_where_it_has_them(mpi, build, environ, run_dir):
     environ |= {"COSCHED_REQUIRE": "all"}
     with FakeNode(run_dir, "a"), FakeNode(run_dir, "b"):
@@ -100,6 +103,7 @@ def test_job_that_needs_all_nodes_runs_where_it_has_them(mpi, build, environ, ru
     assert lines(run) == []
 
 
+@pytest.mark.one_mpi
 def test_job_that_needs_no_node_reports_none(mpi, build, environ):
     environ |= {"COSCHED_REQUIRE": "none"}
     run = run_job(launch_on_nodes(mpi, 2, build("life")), environ)

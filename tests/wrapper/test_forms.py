@@ -102,6 +102,7 @@ ODD = {
 }
 
 
+@pytest.mark.one_mpi
 def test_forms_report_an_odd_environment_alike(site, job_environ, form_environ):
     program = (
         "from tests.wrapper.per_rank import preload_interposer; preload_interposer(); "

@@ -33,7 +33,7 @@ def check(site, ranks, *tests, environ):
     assert re.search(r"\d+ passed", result.stdout), report
 
 
-@pytest.mark.parametrize("ranks", [2, 4])
+@pytest.mark.parametrize("ranks", [2, pytest.param(4, marks=pytest.mark.one_mpi)])
 def test_ranks_on_two_nodes_with_prefix(site, run_dir, job_environ, ranks):
     """Half of the tasks are scheduled and half are not. No message is lost."""
     environ = {**job_environ, NODES: "a,b"}
@@ -54,7 +54,10 @@ def test_ranks_on_two_nodes_with_prefix(site, run_dir, job_environ, ranks):
     assert all(counter["pauses"] > 0 for counter in counters[ranks // 2 :])
 
 
-@pytest.mark.parametrize(("ranks", "collectives"), [(2, "nonblocking"), (4, "blocking")])
+@pytest.mark.parametrize(
+    ("ranks", "collectives"),
+    [(2, "nonblocking"), pytest.param(4, "blocking", marks=pytest.mark.one_mpi)],
+)
 def test_ranks_on_two_nodes_with_shadow(site, run_dir, job_environ, ranks, collectives):
     """COSCHED_STATUS=shadow: messages are not changed."""
     environ = {**job_environ, NODES: "a,b", "COSCHED_STATUS": "shadow"}
@@ -85,6 +88,7 @@ def test_ranks_on_two_nodes_with_shadow(site, run_dir, job_environ, ranks, colle
         assert counters["pauses"] > 0
 
 
+@pytest.mark.one_mpi
 def test_ranks_with_nonblocking_collectives(site, run_dir, job_environ):
     environ = {**job_environ, "COSCHED_COLLECTIVES": "nonblocking"}
     with fake_nodes(run_dir, "a", scheduled=False):
@@ -103,6 +107,7 @@ def test_ranks_without_carrier(site, run_dir, job_environ):
             assert counters["pauses"] > 0
 
 
+@pytest.mark.one_mpi
 def test_ranks_without_daemon(site, job_environ):
     """Messages are the same, and MPI waits."""
     some = (f"{RANKS}/test_objects.py", f"{RANKS}/test_requests.py")

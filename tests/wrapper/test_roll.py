@@ -15,7 +15,7 @@ from tests.wrapper.per_rank import INTERPOSED, NODES
 #: Longer than a heartbeat counts.
 STALE_S = "1.5"
 
-pytestmark = pytest.mark.mpi_job
+pytestmark = [pytest.mark.mpi_job, pytest.mark.one_mpi]
 
 PROGRAM = """
 import sys
