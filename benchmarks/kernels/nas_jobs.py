@@ -3,8 +3,10 @@
 On an emulated node (``c/node.h``) a time step of BT is a round: it occupies its processor
 for its CPU time, stretched, and streams the fields of its passes through the memory. Each
 call that writes is one request to the disk. In a collective write the ranks that write for
-all make it, and the others wait. DT streams each feature that it makes, reads or passes on.
-All else is real: messages, files and checks.
+all make it, and the others wait. A node of DT's graph is a round, too: it streams each
+feature that it makes, reads or passes on.
+All else is real: messages, files and checks. The bus serves whole rounds, first come first
+served: beside programs with larger rounds a job gets less of a full bus.
 """
 
 from __future__ import annotations
@@ -117,8 +119,8 @@ class BtioJob(Job):
         self._link.barrier()
 
     def fault(self) -> str:
-        """What is read back must be what was written. After all steps of the class, the
-        errors and the residual must be the published ones."""
+        """Compares the solutions in the file with those that were written. If the steps of
+        the class were made, compares errors and residual with the published ones."""
         self._file.reopen()
         for number, checksum in enumerate(self._checksums):
             self._file.read(number)
@@ -152,7 +154,7 @@ class DtJob(Job):
         return self._bytes
 
     def _moved(self, size: int) -> None:
-        """Each movement ends a round of the node."""
+        """Each node of the graph is a round of the emulated node."""
         self._node.streams(size)
         self._node.end()
         self._node.begin()

@@ -31,10 +31,11 @@ class PatientLink(Link):
         self.start_receive(into, source, tag).Wait()
 
     def start_send(self, data: Array, to: int, tag: int = 0) -> PatientRequest:
-        return PatientRequest(super().start_send(data, to, tag), self._sleeps)
+        self._count_message(data)
+        return PatientRequest(self._comm.Isend(data, to, tag), self._sleeps)
 
     def start_receive(self, into: Array, source: int, tag: int = 0) -> PatientRequest:
-        return PatientRequest(super().start_receive(into, source, tag), self._sleeps)
+        return PatientRequest(self._comm.Irecv(into, source, tag), self._sleeps)
 
     def barrier(self) -> None:
         self._count_collective(0)

@@ -31,7 +31,7 @@ GENERATORS = ((2, 421), (2, 419), (2, 1427), (5, 3527))
 LETTER = ord("S")
 LARGEST_EXPONENT = 3141592
 Feature = NDArray[np.float64]
-#: Is called when a node has moved so many bytes of features through the memory of its rank.
+#: Is called after each node, with the bytes of features that it has read and written.
 Moved = Callable[[int], None]
 
 
@@ -64,6 +64,7 @@ class DataFlow:
         moved: Moved = lambda _: None,
     ) -> None:
         self._link, self._kernels, self._size, self._moved = link, kernels, size, moved
+        self._touched = 0  # bytes of features, by the present node
         self._graph = GRAPHS[graph](size.sources)
         self.nodes = len(self._graph)
         self.arcs = sum(len(node.tails) for node in self._graph)
@@ -77,12 +78,16 @@ class DataFlow:
         for number, node in enumerate(self._graph):
             if self._rank_of(number) != self._link.rank:
                 continue
-            if not node.heads:
+            self._touched = 0
+            if node.heads:
+                feature = (
+                    self._combined(number, node) if node.tails else self._drawn(number)
+                )
+                for head in node.heads:
+                    self._pass_on(feature, number, head)
+            else:
                 total += self._reduced(number, node)
-                continue
-            feature = self._combined(number, node) if node.tails else self._drawn(number)
-            for head in node.heads:
-                self._pass_on(feature, number, head)
+            self._moved(self._touched)
         for wait, _ in self._sent:
             wait.Wait()
         self._sent.clear()
@@ -100,7 +105,7 @@ class DataFlow:
         self._kernels.lib.npb_dt_draw(
             length, self._kernels.ints(states), self._kernels.doubles(feature)
         )
-        self._moved(feature.nbytes)
+        self._touched += feature.nbytes
         return feature
 
     def _combined(self, number: int, node: Node) -> Feature:
@@ -114,9 +119,9 @@ class DataFlow:
             length = max(len(mine), len(other))
             mine, other = self._stretched(mine, length), self._stretched(other, length)
             lib.npb_dt_filter(length, weight, doubles(mine), doubles(other))
-            self._moved(2 * mine.nbytes + other.nbytes)
+            self._touched += 2 * mine.nbytes + other.nbytes
         lib.npb_dt_divide(len(mine), len(node.tails), doubles(mine))
-        self._moved(2 * mine.nbytes)
+        self._touched += 2 * mine.nbytes
         return mine
 
     def _stretched(self, feature: Feature, length: int) -> Feature:
@@ -127,7 +132,7 @@ class DataFlow:
         self._kernels.lib.npb_dt_resample(
             len(feature), doubles(feature), length, doubles(stretched)
         )
-        self._moved(feature.nbytes + stretched.nbytes)
+        self._touched += feature.nbytes + stretched.nbytes
         return stretched
 
     def _reduced(self, number: int, node: Node) -> float:
@@ -139,7 +144,7 @@ class DataFlow:
                 len(feature), self._kernels.doubles(feature)
             )
             total += int((number + 1) * check)
-            self._moved(feature.nbytes)
+            self._touched += feature.nbytes
         return float((number + 1) * (total // len(node.tails)))
 
     def _pass_on(self, feature: Feature, tail: int, head: int) -> None:
@@ -152,7 +157,7 @@ class DataFlow:
         tag = self._tag(tail, head)
         for part in (np.array([len(feature)], np.int32), feature):
             self._sent.append((self._link.start_send(part, rank, tag), part))
-        self._moved(feature.nbytes)
+        self._touched += feature.nbytes
 
     def _arrived(self, tail: int, head: int) -> Feature:
         """Returns the feature of an arc; nothing may change it."""
@@ -163,7 +168,7 @@ class DataFlow:
         self._link.receive(length, rank, tag)
         feature = np.empty(int(length[0]))
         self._link.receive(feature, rank, tag)
-        self._moved(feature.nbytes)
+        self._touched += feature.nbytes
         return feature
 
     def _tag(self, tail: int, head: int) -> int:
@@ -183,7 +188,7 @@ def _wrapped_power(base: int, exponent: int, modulus: int) -> int:
     """Returns a remainder of the power, with a sign.
 
     The published program's products wrap at 32 bits, and C gives a remainder the sign of
-    what was divided. The checksums of classes A and B depend on that.
+    the dividend. The checksums of classes A and B depend on that.
     """
     square, rest = base, 1
     while exponent > 1:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from mpi4py import MPI
@@ -20,6 +20,13 @@ from benchmarks.npb.report import Traffic
 from cosched.core.errors import CoschedError
 
 Array = NDArray[Any]
+
+
+class Pending(Protocol):
+    """A message on its way."""
+
+    def Wait(self) -> object:
+        """Returns at its end."""
 
 
 class Link:
@@ -35,7 +42,7 @@ class Link:
         self._count_message(data)
         self._comm.Send(data, to, tag)
 
-    def start_send(self, data: Array, to: int, tag: int = 0) -> MPI.Request:
+    def start_send(self, data: Array, to: int, tag: int = 0) -> Pending:
         """``data`` must not change until the request is waited for."""
         self._count_message(data)
         return self._comm.Isend(data, to, tag)
@@ -43,7 +50,7 @@ class Link:
     def receive(self, into: Array, source: int, tag: int = 0) -> None:
         self._comm.Recv(into, source, tag)
 
-    def start_receive(self, into: Array, source: int, tag: int = 0) -> MPI.Request:
+    def start_receive(self, into: Array, source: int, tag: int = 0) -> Pending:
         return self._comm.Irecv(into, source, tag)
 
     def barrier(self) -> None:

@@ -24,9 +24,9 @@ def run(link: Link, kernels: Kernels, problem: str) -> Outcome:
     return march(link, adi, step_of(adi), operations(BT[problem].edge))
 
 
-#: Numbers that a step reads and writes at each point, if each pass over the cell reads or
-#: writes each of its fields once: what follows from u; the right-hand side; along three
-#: axes elimination and substitution, with a block of 25 numbers above the diagonal; add.
+#: Numbers that a step reads and writes at each point. Each pass over the cell reads or
+#: writes each of its fields once. The passes: derive, the right-hand side, for each of
+#: three axes eliminate and substitute (25 numbers above the diagonal), add.
 PASSES = (5 + 6) + (5 + 6 + 5 + 5) + 3 * ((6 + 25 + 10) + (25 + 10)) + (5 + 10)
 
 
