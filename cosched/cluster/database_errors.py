@@ -1,4 +1,4 @@
-"""Chooses the advice for each error of a database: full disk, read-only, locked, damaged."""
+"""Chooses the advice for an error of a database: full, read-only, locked, damaged."""
 
 from __future__ import annotations
 

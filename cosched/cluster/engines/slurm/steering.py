@@ -17,7 +17,6 @@ from cosched.cluster.engines.slurm.commands import (
     CommandFailed,
     SlurmCommands,
 )
-from cosched.cluster.engines.slurm.counting import FreeNodes, count_always
 from cosched.cluster.engines.slurm.events import (
     Cancelled,
     Event,
@@ -26,7 +25,9 @@ from cosched.cluster.engines.slurm.events import (
     Ready,
     Report,
 )
+from cosched.cluster.engines.slurm.free_nodes import FreeNodes
 from cosched.cluster.engines.slurm.jobs import SlurmJob
+from cosched.cluster.engines.slurm.node_poll import count_always
 from cosched.cluster.engines.slurm.tracker import (
     YIELD,
     Gate,
