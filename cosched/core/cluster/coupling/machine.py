@@ -18,6 +18,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar
 
+from cosched.core.cluster.coupling.after_restart import reconcile, restarted, shift_clock
 from cosched.core.cluster.coupling.departures import started_alone
 from cosched.core.cluster.coupling.engine_messages import (
     CapacityChanged,
@@ -53,7 +54,6 @@ from cosched.core.cluster.coupling.mate_messages import (
     RoundId,
 )
 from cosched.core.cluster.coupling.ready import ReadyJobs
-from cosched.core.cluster.coupling.recovery import reconcile, restarted, shift_clock
 from cosched.core.cluster.coupling.rounds.coordinator import Coordinator
 from cosched.core.cluster.coupling.rounds.participant import Participant
 from cosched.core.cluster.coupling.settings import CouplingSettings
