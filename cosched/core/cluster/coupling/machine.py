@@ -4,8 +4,8 @@ Events come from the engine, which has the jobs and nodes, and from other domain
 go to both (``engine_messages``). Deterministic, without a clock.
 
 The parts: ``ready`` decides about a job that has nodes; ``rounds`` start the jobs of a
-group together; ``mail`` asks and answers other domains; ``recovery`` continues after a
-restart.
+group together; ``mail`` asks and answers other domains; ``after_restart`` continues after
+a restart.
 
 Invariants, after every event: a job has nodes only while a question, a round, a hold with
 a lease or a vote with a lease is open for it. The jobs of a group that start together begin
