@@ -1,4 +1,4 @@
-"""Computes the course of a schedule for pictures: nodes used over time, and the waits."""
+"""Computes the curves of a simulated log in its report: nodes in use over time, and waits."""
 
 from __future__ import annotations
 
