@@ -1,4 +1,4 @@
-"""Computes the curves of a simulated log in its report: nodes in use over time, and waits."""
+"""Computes the curves in the report of a simulated log: nodes in use over time, waits."""
 
 from __future__ import annotations
 
