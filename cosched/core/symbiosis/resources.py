@@ -41,7 +41,7 @@ Labels: TypeAlias = "Mapping[str, Limits]"
 SHARED: Limits = frozenset({Resource.MEMORY, Resource.IO})
 
 
-def expected(primary: Limits, background: Limits) -> Expectation:
+def effect_by_labels(primary: Limits, background: Limits) -> Expectation:
     """Returns the expected effect on the primary."""
     own = primary & SHARED
     if own & background:
