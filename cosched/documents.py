@@ -1,5 +1,5 @@
-"""Reads and writes TOML and JSON files. A file that cannot be read gives one line that names
-it, and the line of the first mistake."""
+"""Reads and writes TOML and JSON files. A file that cannot be read gives one line of error:
+its name, the line of the first mistake, and the mistake."""
 
 from __future__ import annotations
 

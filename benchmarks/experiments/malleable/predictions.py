@@ -3,8 +3,8 @@
 It knows the true model, fits what it measures, or uses what programs predict, each time off
 by up to some percent (``sim.malleable.true_times``). The decisions of these policies depend
 on it. Short takes nodes from the jobs with most time left. EASY reserves nodes by expected
-ends. A least benefit weighs saved time against the cost of a change. The even and low-
-impact harvests alone do not depend on it.
+ends. A least benefit weighs saved time against the cost of a change. The even and
+low-impact harvests alone do not depend on it.
 
 The jobs are those of the model of SDSC's log, and the problems of Table 1 with the cost of
 their changes. All run times are parabolic.
