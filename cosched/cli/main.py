@@ -1,4 +1,4 @@
-"""``cosched``: the table of its commands."""
+"""Lists the commands of ``cosched`` in a table: the class and the help line of each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``cosched suspend``, ``resume``, ``boost`` and ``detach``: an owner's requests."""
+"""``cosched suspend``, ``resume``, ``boost``, ``detach``: changes the mode of a job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The scheduler daemon of one node as a pure state machine.
+"""Decides which jobs of a node run: the scheduler daemon as a pure state machine.
 
 Yoo and Jette, "A Coscheduling Technique for Symmetric Multiprocessor Clusters", section
 2.2.3. ``NodeScheduler.handle`` is the paper's switch over five requests:

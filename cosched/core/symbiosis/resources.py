@@ -1,4 +1,4 @@
-"""Defines users' labels and the speedups that they predict (section 3.2).
+"""Defines users' labels (limited by memory, ...) and the effects that they predict.
 
 The primary application runs on one half of each of its nodes, the background application
 on the other half. The speedup compares that with a run on half as many whole nodes.

@@ -1,5 +1,6 @@
 /*
- * job.h - a job of this process, as job.c (its loop), arrays.c (its data) and before_loop.c share it.
+ * job.h - holds the job of this process, as job.c (its loop), arrays.c (its data) and before_loop.c
+ * share it.
  */
 #ifndef COSCHED_MALLEABLE_JOB_H
 #define COSCHED_MALLEABLE_JOB_H

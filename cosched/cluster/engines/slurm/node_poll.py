@@ -1,4 +1,4 @@
-"""Asks Slurm again and again how many nodes are in service."""
+"""Asks Slurm every half minute how many nodes are in service, and reports changes."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Steers the jobs with mates of a site's Slurm from outside. Orders return at once; their
-effects come as events. An order for a job that is not in a fitting state any more has no
-effect, since its event is under way."""
+"""Carries out the coupling's orders for jobs with mates in a site's Slurm, from outside.
+Orders return at once; their effects come as events. An order for a job that is not in a
+fitting state any more has no effect, since its event is under way."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""A node's part of the agreement: it writes its page as the root orders, and answers what
-it reads there."""
+"""Carries out a node's part of a change of size: writes and reads its page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Learns the speedups of applications beside each other, and checks users' labels.
+"""Learns and expects the speeds of programs beside each other; checks users' labels.
 
 Section 3 leaves both to "more advanced scenarios": a system that verifies the category by
 historical run information, and a scheduler that tries combinations until it has found the
