@@ -22,8 +22,8 @@ _HEAD = """\
 # Every source file
 
 One line a file: its path, and the first sentence of its head. Search this page for a word
-of your question. [Where do I change X?](architecture.md#where-do-i-change-x) names functions,
-too. `scripts/dev files` writes this page.
+of your question. [Where do I change X?](architecture.md#where-do-i-change-x) names
+functions, too. `scripts/dev files` writes this page.
 """
 #: Files of the repository that have no line: data, packages, stubs, tests, files of others.
 _LEFT_OUT = (
