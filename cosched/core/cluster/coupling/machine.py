@@ -40,7 +40,6 @@ from cosched.core.cluster.coupling.engine_messages import (
     Received,
     RecoveryEnded,
 )
-from cosched.core.cluster.coupling.exchange import Exchange
 from cosched.core.cluster.coupling.groups import DomainName, Rights
 from cosched.core.cluster.coupling.jobs import Jobs
 from cosched.core.cluster.coupling.mail.post import Post
@@ -53,6 +52,7 @@ from cosched.core.cluster.coupling.mate_messages import (
     NotReady,
     RoundId,
 )
+from cosched.core.cluster.coupling.peer_messages import Exchange
 from cosched.core.cluster.coupling.ready import ReadyJobs
 from cosched.core.cluster.coupling.rounds.coordinator import Coordinator
 from cosched.core.cluster.coupling.rounds.participant import Participant
