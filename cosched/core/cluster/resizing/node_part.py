@@ -20,7 +20,7 @@ from cosched.core.cluster.resizing.agreement import (
     Release,
 )
 from cosched.core.cluster.resizing.change import encode_change
-from cosched.core.cluster.resizing.records import (
+from cosched.core.cluster.resizing.page_records import (
     NO_BOUNDARY,
     PREDICTED_MOST,
     Look,
