@@ -11,7 +11,7 @@ from cosched.core.units import NS_PER_S
 from cosched.sim.logs.swf import read_swf
 from cosched.sim.queue.metrics import summarise
 from cosched.sim.queue.report_curves import course
-from cosched.sim.share.machine import SharedMachine, Sharing
+from cosched.sim.share.driver import SharedMachine, Sharing
 from cosched.sim.virtual_time import Progress, VirtualTime, no_progress
 
 
