@@ -1,4 +1,4 @@
-"""Draws pictures. The same figures give the same file."""
+"""Draws the charts of the experiments. The same figures give the same file."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""Reads and writes documents and the tables in them; a file that cannot be read gives one
-line that names it."""
+"""Reads and writes TOML and JSON files. A file that cannot be read gives one line of error:
+its name, the line of the first mistake, and the mistake."""
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,6 +24,8 @@ T = TypeVar("T")
 
 #: The most characters of the parser's message in an error.
 _SHOWN = 200
+#: The end of the parser's message: its place.
+_TOML_PLACE = r"(?s)(.*?) ?\(at (?:line (\d+), column \d+|end of document)\)"
 
 
 def read_json(path: Path) -> Any:
@@ -49,6 +52,16 @@ def decode_toml(text: str, what: str) -> dict[str, Any]:
     except (ValueError, OverflowError, RecursionError) as error:
         detail = printable(str(error))[:_SHOWN]
         raise Malformed(f"{what}: not valid TOML: {detail}", detail) from None
+
+
+def syntax_problem(message: str, name: str, text: str) -> Problem:
+    """Returns the parser's message with the line that it names. name: stands for the file;
+    text: its content."""
+    match = re.fullmatch(_TOML_PLACE, message)
+    if match is None:
+        return Problem(name, f"not TOML: {message}")
+    line = match[2] or max(1, len(text.splitlines()))
+    return Problem(f"{name}:{line}", f"not TOML: {match[1]}")
 
 
 def load_file(path: Path, schema: type[T]) -> T:

@@ -1,4 +1,4 @@
-"""``mpi_shim.MPI``: the wrapped mpi4py.MPI in a job of cosched, otherwise mpi4py's own.
+"""Provides ``mpi_shim.MPI``: the wrapped mpi4py.MPI in a job of cosched, or mpi4py's.
 
 This module replaces itself by the chosen one, so that ``from mpi_shim import MPI`` and
 ``import mpi_shim.MPI`` both return it.

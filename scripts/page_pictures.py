@@ -1,5 +1,5 @@
-"""Saves pictures of pages. A picture carries the texts that the page showed, so that a
-test finds a picture of an older page."""
+"""Saves pictures of pages in a browser, for the docs. A picture carries the texts that the
+page showed, so that a test finds a picture of an older page."""
 
 from __future__ import annotations
 

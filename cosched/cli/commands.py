@@ -1,4 +1,4 @@
-"""Declares ``cosched``: the table of its commands."""
+"""Lists the commands of ``cosched`` in a table: the class and the help line of each."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ SECTIONS = {
         "dashboard": ("jobs.dashboard", "Dashboard", "Show it all in the browser, live."),
         "why": ("jobs.why", "Why", "Explain why a job runs or does not."),
         "history": ("jobs.history", "History", "Show jobs that have ended."),
-        "suspend": ("jobs.steer", "Suspend", "Stop a job of yours until you resume it."),
-        "resume": ("jobs.steer", "Resume", "Undo suspend, boost or detach."),
-        "boost": ("jobs.steer", "Boost", "Run a job alone on its CPUs."),
-        "detach": ("jobs.steer", "Detach", "Take a job out of coscheduling."),
+        "suspend": ("jobs.suspend", "Suspend", "Stop a job of yours until you resume it."),
+        "resume": ("jobs.suspend", "Resume", "Undo suspend, boost or detach."),
+        "boost": ("jobs.suspend", "Boost", "Run a job alone on its CPUs."),
+        "detach": ("jobs.suspend", "Detach", "Take a job out of coscheduling."),
     },
     "Nodes": {
         "up": ("nodes.up", "Up", "Start the daemons of this node."),
@@ -29,10 +29,10 @@ SECTIONS = {
         "submit": ("domain.submit", "Submit", "Send a job to the domain's queue."),
         "queue": ("domain.queue", "Queue", "Show the jobs that wait or run there."),
         "output": ("domain.output", "Output", "Print the output of a job."),
-        "cancel": ("domain.steer", "Cancel", "End jobs, or take them from the queue."),
-        "hold": ("domain.steer", "Hold", "Keep waiting jobs from starting."),
-        "unhold": ("domain.steer", "Unhold", "Let held jobs start."),
-        "resize": ("domain.steer", "Resize", "Change the bounds of a malleable job."),
+        "cancel": ("domain.cancel", "Cancel", "End jobs, or take them from the queue."),
+        "hold": ("domain.cancel", "Hold", "Keep waiting jobs from starting."),
+        "unhold": ("domain.cancel", "Unhold", "Let held jobs start."),
+        "resize": ("domain.cancel", "Resize", "Change the bounds of a malleable job."),
         "cluster": ("cluster.group", "command", "Run a queue and an agent on each node."),
     },
     "Measure": {

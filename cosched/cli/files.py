@@ -1,4 +1,4 @@
-"""Writes the files that commands are asked for."""
+"""Writes the files that options of commands name, such as results and pictures."""
 
 from __future__ import annotations
 

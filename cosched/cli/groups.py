@@ -1,5 +1,5 @@
-"""Groups of commands: they suggest a name for a misspelt one and accept old names. A lazy
-group imports the module of a command when the command is used."""
+"""Makes commands that hold other commands: their help, misspelt and old names. A lazy group
+imports the module of a command when the command is used."""
 
 from __future__ import annotations
 

@@ -13,7 +13,8 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from cosched.cluster.full_disk import SpaceWait, advice, is_full
+from cosched.cluster.database_errors import advice, is_full
+from cosched.cluster.full_disk import SpaceWait
 from cosched.core.decoding import printable, shown_text
 from cosched.core.errors import CoschedError
 

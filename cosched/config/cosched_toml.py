@@ -7,7 +7,6 @@ limit users, the user's ``~/.config/cosched/config.toml``, the environment, opti
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -24,10 +23,8 @@ from cosched.core.config.mistakes import Problem
 from cosched.core.config.relations import judge
 from cosched.core.decoding import Malformed, decode_text, shown_text
 from cosched.core.errors import CoschedError
-from cosched.documents import decode_toml
+from cosched.documents import decode_toml, syntax_problem
 from cosched.linux.files.owners import is_open_to_others
-
-_TOML_PLACE = r"(?s)(.*?) ?\(at (?:line (\d+), column \d+|end of document)\)"
 
 
 def load(
@@ -83,16 +80,8 @@ def read_text(text: str, name: str, *, operator: bool) -> tuple[Layer, list[Prob
     try:
         document = decode_toml(text, name)
     except Malformed as error:
-        return {}, [_toml_problem(error.detail, name, text)]
+        return {}, [syntax_problem(error.detail, name, text)]
     return read_document(document, text, name, operator=operator)
-
-
-def _toml_problem(message: str, name: str, text: str) -> Problem:
-    match = re.fullmatch(_TOML_PLACE, message)
-    if match is None:
-        return Problem(name, f"not TOML: {message}")
-    line = match[2] or max(1, len(text.splitlines()))
-    return Problem(f"{name}:{line}", f"not TOML: {match[1]}")
 
 
 def trusted_owner(uid: int) -> bool:

@@ -1,4 +1,4 @@
-"""Types of fields with a range, for structs that ``decoding`` makes.
+"""Defines types of numbers and names with a range, for messages that ``decoding`` reads.
 
 A field that comes from another process has one of them, so that no number overflows, no
 index is negative and no name forges a line of a log.

@@ -1,4 +1,4 @@
-"""Writes a number with the thing that it counts."""
+"""Writes counts in words: ``1 node``, ``2 nodes``, or the names of a few."""
 
 from __future__ import annotations
 

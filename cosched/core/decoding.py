@@ -1,4 +1,4 @@
-"""Decodes everything that comes in: JSON, MessagePack, text and numbers.
+"""Decodes all input from outside: JSON, MessagePack, text and numbers.
 
 Bytes from sockets, links, files, variables and databases can be malformed in many ways: bad
 UTF-8, deep nesting, numbers out of range, control characters in names. Each format has one

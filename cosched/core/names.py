@@ -1,4 +1,4 @@
-"""Names the members of a domain, and what its jobs may need."""
+"""Checks the names of a domain's members, and of what its jobs may need."""
 
 from __future__ import annotations
 

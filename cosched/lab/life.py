@@ -1,4 +1,4 @@
-"""Makes and ends labs.
+"""Makes and ends the virtual nodes of a lab.
 
 Invariants
 * All kernel objects of the lab end with the keepers and the processes in its nodes.

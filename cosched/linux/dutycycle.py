@@ -1,4 +1,4 @@
-"""Implements the class scheduler for ordinary users: SIGSTOP, SIGCONT and short pulses.
+"""Shares CPUs without control groups, for ordinary users: stops and continues jobs.
 
 Without rights to control groups, nothing gives a task a small share that can be taken back
 (a nice value can only be raised). So this module uses the paper's other way (section

@@ -1,4 +1,4 @@
-"""Waits for what gives no event."""
+"""Looks again and again, within a time, for what gives no event."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The job as a program sees it: its loop, its communicator, its arrays.
+"""Gives a malleable program its job: the loop, the communicator, the arrays.
 
 All ranks call the methods in the same order, unless a method says otherwise.
 """

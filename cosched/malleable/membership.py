@@ -11,8 +11,8 @@ from mpi4py import MPI
 from msgspec import Struct
 from msgspec.structs import replace
 
+from cosched.core.cluster.resizing.page_records import Result, Times
 from cosched.core.cluster.resizing.plan import Rank, plan
-from cosched.core.cluster.resizing.records import Result, Times
 from cosched.core.errors import CoschedError
 from cosched.malleable.worlds import Union, Welcome, Worlds, own_generation
 from cosched.shm.boundaries import Boundaries, link, unlinked

@@ -23,8 +23,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cosched.core.cluster.resizing.change import OPTION
+from cosched.core.cluster.resizing.page_records import Times
 from cosched.core.cluster.resizing.plan import Plan, Rank, Spot
-from cosched.core.cluster.resizing.records import Times
 from cosched.core.decoding import parse_integer
 from cosched.core.errors import CoschedError
 from cosched.malleable.ucx import silence_warnings

@@ -45,7 +45,7 @@ from cosched.node.lifetime.presence import Presence
 from cosched.node.lifetime.remains import remove_remains
 from cosched.node.live_settings import LiveSettings
 from cosched.node.memory_meter import MemoryMeter
-from cosched.node.owners import Owners
+from cosched.node.owner_requests import Owners
 from cosched.node.records.history_writer import HistoryWriter
 from cosched.node.records.recorder import Recorder
 from cosched.node.sockets.control import ControlSocket

@@ -9,7 +9,7 @@ from typing import Any
 from cosched.core.config.limits import bounded, limits_for, refuse_settings
 from cosched.core.config.schema import Limits
 from cosched.core.errors import CoschedError
-from cosched.core.node.loans import Loans
+from cosched.core.node.held_settings import Loans
 from cosched.core.node.messages import SettingsChanged
 from cosched.core.node.settings import Settings
 from cosched.node.driver import Driver, clocks

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from cosched.core.cluster.resizing.change import Change, decode_change
+from cosched.core.cluster.resizing.page_records import Pace, Result
 from cosched.core.cluster.resizing.plan import Spot
-from cosched.core.cluster.resizing.records import Pace, Result
 from cosched.core.errors import CoschedError
 
 try:

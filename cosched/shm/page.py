@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from cosched.core.cluster.resizing.records import (
+from cosched.core.cluster.resizing.page_records import (
     NO_BOUNDARY,
     Look,
     Pace,

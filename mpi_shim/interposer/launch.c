@@ -1,8 +1,8 @@
 /*
- * launch.c - before MPI_Init: reports to the scheduler daemon that an MPI launcher has started
+ * launch.c - reports before MPI_Init to the scheduler daemon that an MPI launcher has started
  * this process, so that its job is scheduled from the first instruction on. A Python program
- * imports for seconds, and a solver reads its input. Without the report that would be load
- * that no scheduler controls, beside the scheduled job.
+ * imports for seconds, and a solver reads its input. Without the report that would be load that
+ * no scheduler controls, beside the scheduled job.
  *
  * Only the first process of a rank reports. A program that the rank starts is in the rank's
  * class from birth, and inherits the variable below. A shell that starts the rank's program may

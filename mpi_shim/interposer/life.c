@@ -1,6 +1,6 @@
 /*
- * life.c - the shim's life in one process: registration (CMDREG) after MPI_Init,
- * deregistration (CMDOUT) at the beginning of MPI_Finalize, and a forked child.
+ * life.c - registers the process after MPI_Init (CMDREG), deregisters it at the beginning of
+ * MPI_Finalize (CMDOUT), and handles a forked child.
  *
  * It fails open. Without COSCHED_JOB and COSCHED_WAIT it does nothing. Without a daemon the
  * carrier stays as the environment has it, and everything else is as without the shim.

@@ -1,4 +1,4 @@
-"""The wrapper's communicators.
+"""Makes the wrapper's communicators, whose calls carry the status and can pause.
 
 mpi4py makes new communicators of its own classes. Each call that makes one is repeated
 here, and its result gets the corresponding class of the wrapper.

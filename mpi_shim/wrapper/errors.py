@@ -1,4 +1,4 @@
-"""The wrapper's own errors: one line each, with the remedy."""
+"""Makes the wrapper's own errors: one line each, with the remedy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One-sided communication and files: requests whose waits can pause.
+"""Makes windows and files whose waits can pause (one-sided communication).
 
 No status travels in them. ``Win.Wait`` and the requests of Rput, Rget and the like are
 tested with pauses in between. With COSCHED_COLLECTIVES=nonblocking, fences and calls that

@@ -1,4 +1,4 @@
-"""Write an initramfs: an archive in the "newc" format of cpio.
+"""Writes an initramfs: an archive in the "newc" format of cpio.
 
 The kernel unpacks several such archives that follow each other, so that a large one
 can be kept and a small one appended. Format: an ASCII header of 110 bytes, the name,

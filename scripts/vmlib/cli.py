@@ -1,4 +1,4 @@
-"""The command line of ``scripts/vm``."""
+"""Reads the command line of ``scripts/vm``, and runs its machine."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ import pytest
 from benchmarks.mpi import PROGRAMS
 from cosched.cluster.messages import End
 from cosched.cluster.size_messages import ChangeEnded, Dismiss
-from cosched.core.cluster.resizing.records import Phase
+from cosched.core.cluster.resizing.page_records import Phase
 from cosched.shm.page import Page
 from tests.places import ROOT
 from tests.tools.malleable_agents import compiled, run_without_agents

@@ -27,8 +27,8 @@ from cosched.core.cluster.resizing.agreement import (
 )
 from cosched.core.cluster.resizing.change import Arrival, Change
 from cosched.core.cluster.resizing.node_part import NodePart, Order
+from cosched.core.cluster.resizing.page_records import Result
 from cosched.core.cluster.resizing.plan import Rank, Spot, plan
-from cosched.core.cluster.resizing.records import Result
 from cosched.core.errors import CoschedError
 from cosched.shm.page import Page
 from tests.places import ROOT

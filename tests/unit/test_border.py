@@ -35,6 +35,7 @@ _ANSWERED = "a number of JSON that is decoded already"
 _C = "a number of C: of a structure, of a call or of an enumeration"
 _NUMBER = "a number of Python or numpy"
 _OWN = "reads what this repository's own programs have written or printed"
+_ERRORS = "judges errors and reads no file"
 _LENGTH = "bytes whose number is checked before, each of which is good"
 #: Decoders elsewhere, by kind and file or folder, with the reason.
 ELSEWHERE = {
@@ -72,7 +73,8 @@ ELSEWHERE = {
     ("number", "cosched/node/status.py"): _C,
     ("number", "cosched/node/tasks/left.py"): _C,
     ("number", "cosched/node/timer/timer.py"): _C,
-    ("sqlite", "cosched/cluster/full_disk.py"): "judges errors and reads no file",
+    ("sqlite", "cosched/cluster/database_errors.py"): _ERRORS,
+    ("sqlite", "cosched/cluster/full_disk.py"): _ERRORS,
     ("bytes", "cosched/core/wire_text.py"): "keeps all bytes, so that none is malformed",
     (
         "foreign",

@@ -23,7 +23,7 @@ WORDS = set(re.findall(r"[a-z]+", " ".join(re.findall(r"^\| ([^|]+) \|", GLOSSAR
 HOMES = {
     "engine": ("cosched/cluster/engines/",),
     "gate": ("cosched/cluster/engines/slurm/", "cosched/cli/cluster/coupling.py"),
-    "hold": ("cosched/cli/domain/steer.py",),
+    "hold": ("cosched/cli/domain/cancel.py",),
     "member": ("cosched/cluster/up/members.py",),
     "place": ("cosched/core/cluster/queue/places/",),
 }

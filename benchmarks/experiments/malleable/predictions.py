@@ -1,10 +1,10 @@
 """Compares schedules by the queue's knowledge of run times on other numbers of nodes.
 
 It knows the true model, fits what it measures, or uses what programs predict, each time off
-by up to some percent (``courses``). The decisions of these policies depend on it. Short
-takes nodes from the jobs with most time left. EASY reserves nodes by expected ends. A least
-benefit weighs saved time against the cost of a change. The even and low-impact harvests
-alone do not depend on it.
+by up to some percent (``sim.malleable.true_times``). The decisions of these policies depend
+on it. Short takes nodes from the jobs with most time left. EASY reserves nodes by expected
+ends. A least benefit weighs saved time against the cost of a change. The even and
+low-impact harvests alone do not depend on it.
 
 The jobs are those of the model of SDSC's log, and the problems of Table 1 with the cost of
 their changes. All run times are parabolic.
@@ -16,7 +16,6 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from cosched.core.cluster.queue.sizes.settings import Control
-from cosched.sim.malleable.courses import FIT_WORD, KNOWN_WORD
 from cosched.sim.malleable.malleable_runs import (
     MalleableOutcome,
     MalleableRun,
@@ -24,6 +23,7 @@ from cosched.sim.malleable.malleable_runs import (
     cases_of,
     repeated,
 )
+from cosched.sim.malleable.true_times import FIT_WORD, KNOWN_WORD
 from cosched.tables import markdown
 
 HOUR = 3600

@@ -9,7 +9,7 @@ from typing import Any
 
 from benchmarks.experiments.symbiosis.measured import FIGURES, PAPER_1
 from benchmarks.pictures import picture
-from cosched.core.symbiosis.resources import Expectation, Resource, expected
+from cosched.core.symbiosis.resources import Expectation, Resource, effect_by_labels
 
 Result = Mapping[str, Any]
 
@@ -84,7 +84,7 @@ def _draw_matrix(result: Result, panels: Any) -> None:
         for across, other in enumerate(columns):
             colour = "black"
             if other in names and other != name:
-                colour = COLOURS[expected(limits[name], limits[other])]
+                colour = COLOURS[effect_by_labels(limits[name], limits[other])]
             panel.text(
                 across, down, f"{values[down][across]:.2f}", color=colour,
                 ha="center", va="center", weight="bold",

@@ -1,4 +1,4 @@
-"""``cosched cluster couple``, ``gate``, ``task-prolog`` and ``mates``: coupled clusters."""
+"""``cosched cluster couple``, ``gate``, ``task-prolog``, ``mates``: couples clusters."""
 
 from __future__ import annotations
 

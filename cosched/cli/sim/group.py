@@ -1,4 +1,4 @@
-"""``cosched sim``: the table of simulations."""
+"""``cosched sim``: the table of the commands that simulate."""
 
 from __future__ import annotations
 

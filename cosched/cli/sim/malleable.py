@@ -30,7 +30,6 @@ from cosched.core.decoding import is_whole, parse_integer
 from cosched.core.errors import CoschedError
 from cosched.sim.cells import duration, left_out
 from cosched.sim.logs.log_models import MODELS
-from cosched.sim.malleable.courses import FIT_WORD, KNOWN_WORD, knowledge_of
 from cosched.sim.malleable.jobs import TEMPLATES
 from cosched.sim.malleable.malleable_runs import (
     Case,
@@ -43,6 +42,7 @@ from cosched.sim.malleable.malleable_runs import (
     repeated,
 )
 from cosched.sim.malleable.policies import BACKFILLING, BASELINES, HARVESTING
+from cosched.sim.malleable.true_times import FIT_WORD, KNOWN_WORD, knowledge_of
 from cosched.tables import table
 
 HEAD = ("policy", "wait", "run", "total", "jobs/h", "harvests", "success")

@@ -23,7 +23,7 @@ from cosched.core.errors import CoschedError
 from cosched.core.node.settings import USUAL
 from cosched.core.units import NS_PER_S, parse_duration
 from cosched.sim.cells import duration, left_out
-from cosched.sim.share.machine import Sharing
+from cosched.sim.share.driver import Sharing
 from cosched.sim.share.share_runs import Outcome, Run, carry_out
 from cosched.sim.share.turns import Costs
 from cosched.tables import table

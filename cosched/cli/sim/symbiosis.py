@@ -12,7 +12,7 @@ from cosched.cli.files import check_writable
 from cosched.cli.groups import Group
 from cosched.cli.options import json_file_option
 from cosched.cli.sim.options import repeat_option, save_option, seed_option, write_results
-from cosched.cli.sim.sharing import (
+from cosched.cli.sim.shared_nodes import (
     model_option,
     order_option,
     placements_option,

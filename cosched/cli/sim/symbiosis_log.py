@@ -18,7 +18,7 @@ from cosched.cli.sim.options import (
     seed_option,
     strict_option,
 )
-from cosched.cli.sim.sharing import (
+from cosched.cli.sim.shared_nodes import (
     model_option,
     order_option,
     placements_option,

@@ -24,7 +24,6 @@ from cosched.cluster.agent.proofs import Proofs
 from cosched.cluster.agent.sharing_reports import SharingReports, daemon_sockets
 from cosched.cluster.agent.steps import StepNotes
 from cosched.cluster.agent.stewards import Nursery
-from cosched.cluster.inputs import Inputs, Visitor
 from cosched.cluster.keys import KeyRing, known_keys, load_keys
 from cosched.cluster.links import Links
 from cosched.cluster.member import SideTasks, run_member
@@ -44,6 +43,7 @@ from cosched.cluster.messages import (
     Welcome,
 )
 from cosched.cluster.paths import DomainPaths
+from cosched.cluster.user_input import Inputs, Visitor
 from cosched.cluster.user_socket import Person, UserSocket
 from cosched.config.domain import DomainConfig, load_config
 from cosched.core.complaints import Complaints

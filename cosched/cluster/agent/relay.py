@@ -17,7 +17,7 @@ from cosched.cluster.agent.frames import (
     TasksWrote,
     WriteOutput,
 )
-from cosched.cluster.agent.input import InputValve
+from cosched.cluster.agent.rank0_input import InputValve
 from cosched.cluster.agent.route import Route
 from cosched.cluster.agent.steward.streams import LONGEST_OUTPUT
 from cosched.cluster.agent.worlds.worlds import Worlds

@@ -12,9 +12,9 @@ from cosched.cluster.answers import DomainInfo, MateInfo, ReloadInfo
 from cosched.cluster.controller.requests import Requests
 from cosched.cluster.coupling.pairs import Pairs
 from cosched.cluster.engines.interface import Engine
-from cosched.cluster.inputs import Visitor
 from cosched.cluster.member import first_error, until_one_ends
 from cosched.cluster.paths import DomainPaths
+from cosched.cluster.user_input import Visitor
 from cosched.cluster.user_socket import Person, UserSocket
 from cosched.core.errors import CoschedError, changing
 

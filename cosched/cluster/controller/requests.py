@@ -1,4 +1,5 @@
-"""Answers users' requests. Each is one line of JSON with a member ``do``."""
+"""Answers users' requests to the controller, if the user may send them. Each is one line of
+JSON with a member ``do``."""
 
 from __future__ import annotations
 

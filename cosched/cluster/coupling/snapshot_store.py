@@ -7,9 +7,9 @@ from pathlib import Path
 
 from cosched.cluster.database import Database, open_database
 from cosched.cluster.member import log_line
+from cosched.core.cluster.coupling.after_restart import next_incarnation
 from cosched.core.cluster.coupling.groups import DomainName, Rights
 from cosched.core.cluster.coupling.machine import Coupling
-from cosched.core.cluster.coupling.recovery import next_incarnation
 from cosched.core.cluster.coupling.settings import CouplingSettings
 from cosched.core.cluster.coupling.snapshot import upgraded
 from cosched.core.cluster.coupling.state import State

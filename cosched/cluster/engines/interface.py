@@ -16,8 +16,8 @@ from cosched.cluster.answers import ReloadInfo
 from cosched.cluster.coupling.driver import Driver
 from cosched.cluster.coupling.figures import Figures
 from cosched.cluster.coupling.pairs import Pairs
-from cosched.cluster.inputs import Inputs
 from cosched.cluster.paths import DomainPaths
+from cosched.cluster.user_input import Inputs
 from cosched.cluster.user_socket import Person
 
 #: Returns the answer to a decoded request, or raises CoschedError.

@@ -1,4 +1,4 @@
-"""Old names of commands and options: one table, and the translation of a command line.
+"""Translates the old names of commands and options in a command line.
 
 An old name works for one version. The caller prints the returned warnings, one a name.
 """

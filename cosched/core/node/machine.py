@@ -1,4 +1,4 @@
-"""The scheduler daemon of one node as a pure state machine.
+"""Decides which jobs of a node run: the scheduler daemon as a pure state machine.
 
 Yoo and Jette, "A Coscheduling Technique for Symmetric Multiprocessor Clusters", section
 2.2.3. ``NodeScheduler.handle`` is the paper's switch over five requests:
@@ -56,7 +56,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
+from cosched.core.node.chosen_mode import choose_mode
 from cosched.core.node.fairness import bound_accounts
+from cosched.core.node.given_turn import give_turn
 from cosched.core.node.job import JobState
 from cosched.core.node.knowledge import Ended
 from cosched.core.node.launchers import keeps_launchers
@@ -93,7 +95,6 @@ from cosched.core.node.registration import leave, register
 from cosched.core.node.rests import choose_rests, end_rests
 from cosched.core.node.settings import Settings
 from cosched.core.node.slices.policy import ChoosePolicy, choose_policy
-from cosched.core.node.steering import choose_mode, give_turn
 from cosched.core.node.switching.decisions import (
     bring_in,
     end_turns,

@@ -1,4 +1,5 @@
-"""Changes a job's mode: how it is treated on a node. Its owner chooses it.
+"""Changes the mode of a job: coscheduled, raised, suspended, released or resting. Its owner
+chooses it.
 
     coscheduled  takes turns; every job begins so
     raised       has its CPUs alone: no other job is scheduled on them. Raised jobs that

@@ -1,4 +1,4 @@
-"""Defines users' labels and the speedups that they predict (section 3.2).
+"""Defines users' labels (limited by memory, ...) and the effects that they predict.
 
 The primary application runs on one half of each of its nodes, the background application
 on the other half. The speedup compares that with a run on half as many whole nodes.
@@ -41,7 +41,7 @@ Labels: TypeAlias = "Mapping[str, Limits]"
 SHARED: Limits = frozenset({Resource.MEMORY, Resource.IO})
 
 
-def expected(primary: Limits, background: Limits) -> Expectation:
+def effect_by_labels(primary: Limits, background: Limits) -> Expectation:
     """Returns the expected effect on the primary."""
     own = primary & SHARED
     if own & background:

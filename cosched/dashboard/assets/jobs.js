@@ -1,4 +1,5 @@
-// The rows of jobs, as a Gantt chart: how long each waited, was on its nodes, and ran there.
+// Draws the rows of jobs, as a Gantt chart: how long each waited, was on its nodes, and ran
+// there.
 "use strict";
 
 const STRIPS_MOST = 6, JOB_ROW = 20, PAST_LEAST_S = 60, PAST_MOST_S = 1800;

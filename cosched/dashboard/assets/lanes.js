@@ -1,4 +1,4 @@
-// The rows of nodes: a lane for each job that is on the node at the same time.
+// Draws the rows of nodes: a lane for each job that is on the node at the same time.
 "use strict";
 
 const PALE = 0.26, LANE_LEAST = 3, LANE_MOST = 22, ROW_LEAST = 15;

@@ -1,4 +1,5 @@
-// The table of jobs: running ones, waiting ones in their order, then those that have ended.
+// Draws the table of jobs: running ones, waiting ones in their order, then those that have
+// ended.
 "use strict";
 
 const ROWS_AT_ONCE = 100;

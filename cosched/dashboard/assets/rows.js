@@ -1,6 +1,6 @@
-// A chart of rows over time. The canvas has the height of the view: only the rows in view are
-// painted, wherever a thousand rows are scrolled to. It follows the present until the user
-// chooses another time.
+// Draws any rows over time: scrolls and zooms them, by the mouse and by keys. The canvas has
+// the height of the view: only the rows in view are painted, wherever a thousand rows are
+// scrolled to. It follows the present until the user chooses another time.
 "use strict";
 
 const AXIS = 34, NARROW = 600, ZOOM_LEAST_S = 0.5;

@@ -1,4 +1,5 @@
-"""Makes the jobs of a map. Their common parts are found out once."""
+"""Makes the jobs of ``Client.map``: one program, whose words differ in little. Their common
+parts are found out once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A future of ``concurrent.futures`` whose work is a job of a domain."""
+"""Makes a future of ``concurrent.futures`` whose work is a job of a domain."""
 
 from __future__ import annotations
 

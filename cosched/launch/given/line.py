@@ -1,4 +1,4 @@
-"""Tells the words of a launcher from those of the programs that it starts.
+"""Splits a launcher's command line into its options and the programs that it starts.
 
 A launcher's command line has one app context or several, with ``:`` between them: the
 launcher's options, then a program with its arguments. Everything that reads the options of

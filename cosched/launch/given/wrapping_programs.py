@@ -1,4 +1,4 @@
-"""Sees through programs in front of a launcher: ``time``, ``env``, ``taskset``, ``nice``.
+"""Finds the launcher behind programs in front of it, such as ``time`` and ``env``.
 
 Such a program executes the rest of its command line. Its own options must be known to find
 where that rest begins.

@@ -1,69 +1,13 @@
 /*
- * arrays.c - distributes the arrays of a job in blocks of rows, moves them when it changes its size, and
- * gives ranks that join the values from before the loop.
+ * arrays.c - distributes the arrays of a job in blocks of rows, and moves them when it changes its size.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "before_loop.h"
 #include "blocks.h"
 #include "job.h"
-
-/* A call before the loop, as a rank that joins gets it; the bytes of a bcast follow. */
-struct prepared {
-    enum { SCATTER = 1, BCAST = 2 } call;
-    int64_t bytes; /* of a row, or of the value */
-};
-
-/* --- calls before the loop -------------------------------------------------------------------- */
-
-static int keep(struct cosched_job *job, const struct prepared *prepared, const void *value) {
-    const uint64_t more = sizeof *prepared + (value == NULL ? 0 : (uint64_t)prepared->bytes);
-    int32_t ready, all_ready;
-    uint8_t *larger = realloc(job->prepared.data, job->prepared.count + more);
-    if (larger != NULL)
-        job->prepared.data = larger;
-    ready = larger != NULL;
-    MPI_Allreduce(&ready, &all_ready, 1, MPI_INT32_T, MPI_MIN, job->worlds.comm);
-    if (!all_ready)
-        return cosched_job_fail(job, -ENOMEM, "malleable job", "a rank has no memory for a value");
-    memcpy(larger + job->prepared.count, prepared, sizeof *prepared);
-    if (value != NULL)
-        memcpy(larger + job->prepared.count + sizeof *prepared, value, (size_t)prepared->bytes);
-    job->prepared.count += more;
-    return 0;
-}
-
-/* Returns what the others got from the same call before the loop. value: its bytes; NULL for a
- * scatter. */
-static int take(struct cosched_job *job, const char *call, struct prepared *prepared,
-                void *value) {
-    struct prepared found = {0};
-    if (job->prepared.count - job->taken >= sizeof found)
-        memcpy(&found, job->prepared.data + job->taken, sizeof found);
-    if (found.call != prepared->call || (value != NULL && found.bytes != prepared->bytes))
-        return cosched_job_misuse(job, call, "the calls before the loop differ in a rank that joined");
-    job->taken += sizeof found;
-    if (value != NULL) {
-        memcpy(value, job->prepared.data + job->taken, (size_t)found.bytes);
-        job->taken += (uint64_t)found.bytes;
-    }
-    *prepared = found;
-    return 0;
-}
-
-int cosched_job_bcast(struct cosched_job *job, void *value, int64_t bytes) {
-    struct prepared prepared = {BCAST, bytes};
-    if (job == NULL || job->status != 0)
-        return job == NULL ? -EINVAL : job->status;
-    if (bytes < 0 || (bytes > 0 && value == NULL))
-        return cosched_job_misuse(job, "cosched_job_bcast", "there is no value");
-    if (!job->looped && job->joined)
-        return take(job, "cosched_job_bcast", &prepared, value);
-    cosched_worlds_bcast(job->changing ? job->one.comm : job->worlds.comm, value,
-                         (uint64_t)bytes);
-    return job->looped ? 0 : keep(job, &prepared, value);
-}
 
 /* Moves rows between blocks of one array. Collective. */
 static int move_one(struct cosched_job *job, const struct cosched_block *block, int32_t after,
@@ -87,7 +31,7 @@ static const char SCATTER_CALL[] = "cosched_job_scatter";
 
 int cosched_job_scatter(struct cosched_job *job, struct cosched_block *block, const void *whole,
                         int64_t rows, int64_t row_bytes) {
-    struct prepared prepared = {SCATTER, row_bytes};
+    struct cosched_before_loop made = {COSCHED_SCATTER, row_bytes};
     struct cosched_block all = {.row_bytes = row_bytes};
     struct cosched_move *move;
     int32_t has_data = whole != NULL;
@@ -96,15 +40,15 @@ int cosched_job_scatter(struct cosched_job *job, struct cosched_block *block, co
     if (job == NULL || job->status != 0)
         return job == NULL ? -EINVAL : job->status;
     if (job->joined) {
-        error = take(job, SCATTER_CALL, &prepared, NULL);
-        block->row_bytes = prepared.bytes;
+        error = cosched_before_loop_take(job, SCATTER_CALL, &made, NULL);
+        block->row_bytes = made.bytes;
         return error;
     }
     if (job->looped)
         return cosched_job_misuse(job, SCATTER_CALL, "call it before the loop: ranks that join need it");
     if (rows < 0 || row_bytes < 0)
         return cosched_job_misuse(job, SCATTER_CALL, "an array has 0 rows or more, of 0 bytes or more");
-    if ((error = keep(job, &prepared, NULL)) != 0)
+    if ((error = cosched_before_loop_keep(job, &made, NULL)) != 0)
         return error;
     MPI_Bcast(&has_data, 1, MPI_INT32_T, 0, job->worlds.comm);
     /* Only the addresses of rows that exist are read: without data there are none to move. */

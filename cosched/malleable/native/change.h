@@ -1,5 +1,5 @@
 /*
- * change.h - a change of a job's size, as it stands in the page of each node. It is the same as
+ * change.h - reads a change of a job's size, as it stands in the page of each node. It is the same as
  * cosched/core/cluster/resizing/change.py.
  */
 #ifndef COSCHED_MALLEABLE_CHANGE_H

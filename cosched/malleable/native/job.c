@@ -1,5 +1,6 @@
 /*
- * job.c - a malleable job as its program sees it: its begin, its loop, its end. Its data is in arrays.c.
+ * job.c - runs a malleable job as its program sees it: its begin, its loop, its end. Its data is in
+ * arrays.c.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -1,5 +1,6 @@
 /*
- * job.h - a job of this process, as job.c (its loop) and arrays.c (its data) share it.
+ * job.h - holds the job of this process, as job.c (its loop), arrays.c (its data) and before_loop.c
+ * share it.
  */
 #ifndef COSCHED_MALLEABLE_JOB_H
 #define COSCHED_MALLEABLE_JOB_H
@@ -22,7 +23,7 @@ struct cosched_job {
     struct cosched_worlds worlds;
     struct cosched_union one; /* of the change under way, if `changing` */
     uint64_t since_ns;        /* when the present phase of it began */
-    struct cosched_bytes prepared;
+    struct cosched_bytes prepared; /* the calls before the loop, as before_loop.c records them */
     uint64_t taken; /* bytes of `prepared` that a rank that joined has used */
 };
 

@@ -1,6 +1,6 @@
 /*
- * plan.h - which ranks a change makes and ends, and the order of the ranks after it. It is the same as
- * cosched/core/cluster/resizing/plan.py, which has the reasons.
+ * plan.h - finds which ranks a change makes and ends, and the order of the ranks after it. It is the
+ * same as cosched/core/cluster/resizing/plan.py, which has the reasons.
  */
 #ifndef COSCHED_MALLEABLE_PLAN_H
 #define COSCHED_MALLEABLE_PLAN_H

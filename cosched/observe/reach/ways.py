@@ -1,4 +1,4 @@
-"""The ways to the nodes of a job: the words that make a command run there."""
+"""Holds the ways to the nodes of a job: the words that make a command run there."""
 
 from __future__ import annotations
 

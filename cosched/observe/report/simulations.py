@@ -1,4 +1,7 @@
-"""Computes the part of a report that shows simulated queues. Pure."""
+"""Puts the figures and curves of simulated queues into a report. Pure.
+
+``sim.queue.report_curves`` has computed the curves.
+"""
 
 from __future__ import annotations
 

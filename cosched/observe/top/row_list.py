@@ -1,4 +1,4 @@
-"""The table of ``cosched top``: a widget that draws lines of text with a cursor.
+"""Draws the table of ``cosched top``: lines of text with a cursor.
 
 A table of cells rebuilds every cell at each update. This widget keeps each line's text and
 draws only the lines that changed; drawing is most of the screen's cost.

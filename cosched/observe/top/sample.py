@@ -1,4 +1,4 @@
-"""A sample: the status of all nodes at one time."""
+"""Holds a sample for ``cosched top``: the status of all nodes at one time."""
 
 from __future__ import annotations
 

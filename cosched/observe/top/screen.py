@@ -1,4 +1,4 @@
-"""The screen of ``cosched top``: draws the figures of ``top.model`` and handles keys."""
+"""Draws the screen of ``cosched top`` and handles its keys."""
 
 from __future__ import annotations
 

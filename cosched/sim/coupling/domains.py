@@ -42,7 +42,7 @@ from cosched.core.cluster.coupling.mate_messages import (
 from cosched.core.cluster.queue.queue_commands import EndJob, StartJob, WakeAt
 from cosched.core.cluster.queue.queue_events import JobFailedToStart
 from cosched.sim.logs.workload import Estimates, Workload
-from cosched.sim.queue.domain import Domain
+from cosched.sim.queue.driver import Domain
 from cosched.sim.virtual_time import END, NEVER, VirtualTime
 
 

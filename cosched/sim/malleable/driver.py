@@ -1,6 +1,6 @@
 """Drives the queue with a stream of malleable jobs, in virtual time.
 
-Each change has the cost that the queue expects. Unless it knows less (``courses``), each
+Each change has the cost that the queue expects. Unless it knows less (``true_times``), each
 job ends when the queue expects it, too. Resizing a job changes its end. The end on
 the heap may therefore be out of date: one that comes too early is put off, one that comes
 too late is ignored. As in the paper, a decision follows each arrival and each end.
@@ -47,7 +47,7 @@ from cosched.core.cluster.queue.sizes.execution import FREE, AdaptationCost, lin
 from cosched.core.cluster.queue.sizes.malleable_job import MalleableJob
 from cosched.core.cluster.queue.sizes.resizable_run import Before
 from cosched.core.cluster.queue.sizes.settings import SizePolicy
-from cosched.sim.malleable.courses import (
+from cosched.sim.malleable.true_times import (
     KNOWN,
     AsExpected,
     Courses,

@@ -15,7 +15,6 @@ from cosched.documents import read_json
 from cosched.sim.logs.fit import generate_like, model_of
 from cosched.sim.logs.log_models import MODELS
 from cosched.sim.logs.swf import Log, read_swf
-from cosched.sim.malleable.courses import KNOWN_WORD, knowledge_of
 from cosched.sim.malleable.driver import MalleableSchedule
 from cosched.sim.malleable.jobs import TEMPLATES, malleable, users_jobs
 from cosched.sim.malleable.policies import (
@@ -24,6 +23,7 @@ from cosched.sim.malleable.policies import (
     no_worse,
     run_stream,
 )
+from cosched.sim.malleable.true_times import KNOWN_WORD, knowledge_of
 from cosched.sim.virtual_time import Progress, no_progress, part_of
 
 #: The cluster of the paper's user-centric experiments.
@@ -108,7 +108,7 @@ class Case:
     degree: int | None
     percent: int  #: a job's least size, as a percentage of that in the log
     share: int = 100  #: the percentage of the jobs that are malleable; Table 1's all are
-    predict: str = KNOWN_WORD  #: the queue's knowledge of run times, a word of courses.py
+    predict: str = KNOWN_WORD  #: the queue's knowledge of run times, a word of true_times
 
     @property
     def label(self) -> str:

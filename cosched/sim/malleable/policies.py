@@ -32,8 +32,8 @@ from cosched.core.cluster.queue.sizes.suspension import Suspension
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 from cosched.sim.logs.workload import Estimates, Workload
-from cosched.sim.malleable.courses import KNOWN, Knowledge
 from cosched.sim.malleable.driver import MalleableSchedule, simulate
+from cosched.sim.malleable.true_times import KNOWN, Knowledge
 from cosched.sim.queue.metrics import column
 from cosched.sim.queue.queue_runs import simulate as simulate_queue
 from cosched.sim.virtual_time import Progress, no_progress

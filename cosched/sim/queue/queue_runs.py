@@ -19,9 +19,9 @@ from cosched.sim.logs.opening import log_name
 from cosched.sim.logs.swf import read_swf, seconds
 from cosched.sim.logs.workload import Estimates, Workload
 from cosched.sim.queue.columns import Columns, save_columns
-from cosched.sim.queue.course import course
-from cosched.sim.queue.domain import Domain
+from cosched.sim.queue.driver import Domain
 from cosched.sim.queue.metrics import column, summarise
+from cosched.sim.queue.report_curves import course
 from cosched.sim.virtual_time import Progress, VirtualTime, no_progress
 
 

@@ -9,9 +9,9 @@ from typing import Any
 
 from cosched.core.units import NS_PER_S
 from cosched.sim.logs.swf import read_swf
-from cosched.sim.queue.course import course
 from cosched.sim.queue.metrics import summarise
-from cosched.sim.share.machine import SharedMachine, Sharing
+from cosched.sim.queue.report_curves import course
+from cosched.sim.share.driver import SharedMachine, Sharing
 from cosched.sim.virtual_time import Progress, VirtualTime, no_progress
 
 
@@ -40,7 +40,7 @@ class Outcome:
     machine: int  #: the machine's nodes
     skipped: dict[str, int]  #: the log's bad lines by fault; empty: none
     figures: dict[str, float]  #: as sim.queue.metrics defines them
-    course: dict[str, Any]  #: as sim.queue.course defines it
+    course: dict[str, Any]  #: as sim.queue.report_curves defines it
     switches: int  #: how often a job came to the front of its nodes
     cpu_s: float  #: CPU time of the simulator
 

@@ -12,7 +12,7 @@ from statistics import fmean
 from typing import TypeAlias
 
 from cosched.core.errors import CoschedError
-from cosched.core.symbiosis.resources import Expectation, Labels, expected
+from cosched.core.symbiosis.resources import Expectation, Labels, effect_by_labels
 from cosched.sim.symbiotic.matrix import Model, SpeedupMatrix
 
 Pair: TypeAlias = "tuple[str, str | None]"  #: (primary, background or None)
@@ -45,7 +45,7 @@ def warned(labels: Labels, pair: Pair) -> bool:
     one, other = pair
     if other is None:
         return False
-    return expected(labels[one], labels[other]) is Expectation.SLOW
+    return effect_by_labels(labels[one], labels[other]) is Expectation.SLOW
 
 
 def both_orders(schedule: Pairs) -> Iterator[Pair]:
@@ -69,7 +69,7 @@ def outcomes(model: Model) -> dict[Expectation, dict[Pair, float]]:
     labels = model.labels
     for one, other in permutations(model.matrix.names, 2):
         speedup = model.matrix.speedup(one, other)
-        found[expected(labels[one], labels[other])][one, other] = speedup
+        found[effect_by_labels(labels[one], labels[other])][one, other] = speedup
     return found
 
 

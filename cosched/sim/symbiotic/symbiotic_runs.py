@@ -33,7 +33,7 @@ from cosched.core.symbiosis.labels import WRONG_RUNS, LabelRecord
 from cosched.core.symbiosis.resources import Resource
 from cosched.core.units import NS_PER_S
 from cosched.sim.logs.swf import read_swf
-from cosched.sim.symbiotic.machine import SharedMachine
+from cosched.sim.symbiotic.driver import SharedMachine
 from cosched.sim.symbiotic.matrix import Model
 from cosched.sim.symbiotic.stream import StreamJob, StreamRecipe, make_stream, stream_of
 from cosched.sim.virtual_time import Progress, VirtualTime, no_progress, part_of

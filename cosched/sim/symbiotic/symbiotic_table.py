@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 
 from cosched.core.cluster.queue.halves.learner import LabelCheck
-from cosched.core.symbiosis.resources import Expectation, Limits, expected
+from cosched.core.symbiosis.resources import Expectation, Limits, effect_by_labels
 from cosched.sim.cells import duration, left_out
 from cosched.sim.symbiotic.matrix import Model
 from cosched.sim.symbiotic.pairings import Assessment, Pairs
@@ -28,7 +28,7 @@ def matrix_table(model: Model) -> str:
         for other in names:
             mark = " "
             if other != name:
-                mark = MARKS[expected(model.labels[name], model.labels[other])]
+                mark = MARKS[effect_by_labels(model.labels[name], model.labels[other])]
             row.append(f"{model.matrix.speedup(name, other):.2f}{mark}")
         rows.append([*row, f"{model.matrix.speedup(name, None):.2f}"])
     head = ("", *(f"{name[:9]} " for name in names), "nobody")

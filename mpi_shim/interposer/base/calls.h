@@ -1,5 +1,5 @@
 /*
- * calls.h - the table of the MPI calls that the shim wraps.
+ * calls.h - lists the MPI calls that the shim wraps in one table.
  *
  * The including file first defines
  *

@@ -1,5 +1,5 @@
 /*
- * each_call.h - the names of the calls in calls.h, each of its forms once.
+ * each_call.h - lists the names of the calls in calls.h, each of its forms once.
  *
  * The including file first defines EACH_CALL(name), which is undefined here. It has no include
  * guard, since a file may include it more than once.

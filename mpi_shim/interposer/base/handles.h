@@ -1,5 +1,5 @@
 /*
- * handles.h - a hash table of entries by the handle of an MPI object or an address.
+ * handles.h - finds entries by the handle of an MPI object or an address, in a hash table.
  *
  * An entry is the first member of a larger struct, which its owner allocates and frees. A
  * handle may be in the table more than once.

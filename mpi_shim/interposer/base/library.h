@@ -1,6 +1,5 @@
 /*
- * library.h - the libraries of this process: which one has a symbol, and which one has an
- * address.
+ * library.h - finds which library of this process has a symbol, and which one has an address.
  */
 #ifndef COSCHED_LIBRARY_H
 #define COSCHED_LIBRARY_H

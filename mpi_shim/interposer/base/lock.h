@@ -1,6 +1,6 @@
 /*
- * lock.h - a lock around a few instructions, which nearly every request takes. It costs one
- * atomic exchange. A thread that waits for it soon gives up its CPU.
+ * lock.h - locks a few instructions, which nearly every request takes. It costs one atomic
+ * exchange. A thread that waits for it soon gives up its CPU.
  */
 #ifndef COSCHED_LOCK_H
 #define COSCHED_LOCK_H

@@ -1,5 +1,5 @@
 /*
- * next.h - the definitions of MPI's calls behind the shim's own.
+ * next.h - finds the definitions of MPI's calls behind the shim's own.
  *
  * Not every process with the preload is a rank of the MPI that the shim was built for. A
  * program may have a serial stand-in for MPI, another MPI, or a weak symbol and no MPI at all.

@@ -1,5 +1,6 @@
 /*
- * report.h - the shim's lines on stderr, each in one write, so that ranks do not mix them.
+ * report.h - writes the shim's lines on stderr, each in one write, so that ranks do not mix
+ * them.
  */
 #ifndef COSCHED_REPORT_H
 #define COSCHED_REPORT_H

@@ -1,5 +1,5 @@
 /*
- * state.h - the state of the shim in this process: whether it takes part, how the task's
+ * state.h - holds the state of the shim in this process: whether it takes part, how the task's
  * status travels, how the task waits, and its link to the scheduler daemon.
  */
 #ifndef COSCHED_STATE_H

@@ -1,7 +1,8 @@
 /*
- * Buffers of MPI_Bsend. Users size them for their own messages, and the status byte makes each
- * message one byte longer. So MPI gets a larger buffer, which has room for the growth of as
- * many messages as can possibly fit. When it is detached, the user gets the user's own back.
+ * Replaces the buffers of MPI_Bsend by larger ones. Users size them for their own messages, and
+ * the status byte makes each message one byte longer. So MPI gets a larger buffer, which has
+ * room for the growth of as many messages as can possibly fit. When it is detached, the user
+ * gets the user's own back.
  */
 #include <limits.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /*
- * Calls that complete, test, start or free requests. Each call claims the records of its
+ * Serves calls that complete, test, start or free requests. Each call claims the records of its
  * requests before it calls the library, and completes or unclaims them afterwards.
  */
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /*
- * do.h - the functions that serve the calls of the table in an active process: cosched_do_Send
- * serves MPI_Send and MPI_Send_c, and so on.
+ * do.h - declares the functions that serve the calls of the table in an active process:
+ * cosched_do_Send serves MPI_Send and MPI_Send_c, and so on.
  */
 #ifndef COSCHED_DO_H
 #define COSCHED_DO_H

@@ -1,6 +1,6 @@
 /*
- * entry.c - the exported functions, made from the table of calls. MPI_Init and
- * MPI_Init_thread are in life.c.
+ * entry.c - makes the exported functions from the table of calls. MPI_Init and MPI_Init_thread
+ * are in life.c.
  *
  * MPI_x     is what applications call.
  * PMPI_x    is exported too, because an application may call that name itself, through a

@@ -1,7 +1,7 @@
 /*
- * entry.h - what one exported function does: it serves the call itself in an active process,
- * hands it to the library in a passive one, passes it on to the next definition in one that
- * is no rank of this MPI, and refuses it in a broken one.
+ * entry.h - decides by the state of the process what an exported function does. An active process
+ * serves the call itself, a passive one hands it to the library. One that is no rank of this MPI
+ * passes it on to the next definition, and a broken one refuses it.
  */
 #ifndef COSCHED_ENTRY_H
 #define COSCHED_ENTRY_H

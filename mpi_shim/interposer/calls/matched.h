@@ -1,5 +1,5 @@
 /*
- * matched.h - matched messages (MPI_Mprobe) without a status byte.
+ * matched.h - handles matched messages (MPI_Mprobe) without a status byte.
  *
  * MPI_Mrecv has no communicator argument. So the shim records the handle of each matched message
  * whose communicator carries no status byte.

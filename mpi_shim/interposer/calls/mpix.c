@@ -1,5 +1,5 @@
 /*
- * MPICH's extensions that concern point-to-point messages.
+ * Serves MPICH's extensions that concern point-to-point messages.
  *
  * Messages in stream and thread communicators also move by calls that the shim does not wrap
  * (MPIX_Stream_send, MPIX_Recv_enqueue). So these communicators carry no status byte.

@@ -1,5 +1,5 @@
 /*
- * Probes: they take the status byte off the size that they report. They trap no message: a
+ * Serves probes: takes the status byte off the size that they report. They trap no message: a
  * message counts as arrived when it is received.
  */
 #include "calls/do.h"

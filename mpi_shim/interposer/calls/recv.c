@@ -1,5 +1,5 @@
 /*
- * Receives: blocking, with a request, persistent, and of a matched message.
+ * Serves receives: blocking, with a request, persistent, and of a matched message.
  */
 #include "status/comms.h"
 #include "calls/do.h"

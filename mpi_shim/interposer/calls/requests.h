@@ -1,6 +1,6 @@
 /*
- * requests.h - records of requests until they complete: the copy that a send is made from, or
- * the place of a received message until the user may see it.
+ * requests.h - keeps records of requests until they complete: the copy that a send is made
+ * from, or the place of a received message until the user may see it.
  *
  * Only requests that need one have a record. For any other request the look-up finds nothing,
  * and the request goes to MPI unchanged.

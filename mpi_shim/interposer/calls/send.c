@@ -1,5 +1,5 @@
 /*
- * Sends: blocking, with a request, and persistent.
+ * Serves sends: blocking, with a request, and persistent.
  */
 #include "status/comms.h"
 #include "calls/do.h"

@@ -1,5 +1,5 @@
 /*
- * Sendrecv and its variants: a send and a receive, each laid out like a single one.
+ * Serves Sendrecv and its variants: a send and a receive, each laid out like a single one.
  *
  * The replacing forms send from a packed copy of the buffer, as the library does. From there on
  * they are the plain forms.

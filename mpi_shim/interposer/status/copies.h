@@ -1,5 +1,5 @@
 /*
- * copies.h - up to which length a message is copied to get its status byte in front.
+ * copies.h - decides up to which length a message is copied to get its status byte in front.
  *
  * A longer message is sent from, or received into, a datatype of two parts. Then the shim
  * copies nothing, but the library may be slow. Each side chooses for itself, since the bytes

@@ -1,6 +1,7 @@
 /*
  * pack.h - packs data of any datatype into a row of bytes, in the order in which it travels,
- * and unpacks it. Between machines of one kind the library sends the same bytes.
+ * and unpacks it, also where it ends within an element. Between machines of one kind the
+ * library sends the same bytes.
  */
 #ifndef COSCHED_PACK_H
 #define COSCHED_PACK_H

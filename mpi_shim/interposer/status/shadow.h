@@ -1,5 +1,5 @@
 /*
- * shadow.h - the carrier "shadow": the sender's status travels beside the messages.
+ * shadow.h - sends the status beside the messages (the carrier "shadow").
  *
  * Nothing is added to a message. A task whose status has changed sends it to each peer before
  * the next message to that peer: one byte in a communicator of the shim's own. A scheduled

@@ -1,6 +1,6 @@
 /*
- * together.h - the MPI calls that the shims of all ranks make together: they join and agree
- * (cosched/join.h), and rank 0 reports the nodes that do not coschedule the job
+ * together.h - makes the MPI calls that the shims of all ranks make together: they join and
+ * agree (cosched/join.h), and rank 0 reports the nodes that do not coschedule the job
  * (cosched/roll.h). The rules are there; this file provides the library's calls.
  */
 #ifndef COSCHED_TOGETHER_H

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/handles.h"
-#include "status/blocks.h"
 #include "status/comms.h"
+#include "status/copy_memory.h"
 #include "status/pack.h"
 
 /* Stands in place of a status byte that has not arrived. */
@@ -122,7 +122,7 @@ static int make_typed(struct cosched_wire *wire, const unsigned char *byte, cons
 static unsigned char *find_block(struct cosched_wire *wire, struct cosched_wire_room *room) {
     if (room != NULL && wire->bytes <= COSCHED_COPIES_ROOM)
         return room->bytes + 63;
-    wire->heap = cosched_blocks_take(wire->bytes + 16);
+    wire->heap = cosched_copy_memory_take(wire->bytes + 16);
     return wire->heap == NULL ? NULL : (unsigned char *)wire->heap + 15;
 }
 
@@ -383,7 +383,7 @@ void cosched_wire_release(struct cosched_wire *wire) {
         cosched_pmpi.Type_free(&wire->type);
     else if (wire->holds_type)
         cosched_pmpi.Type_free(&wire->user_type);
-    cosched_blocks_give(wire->heap);
+    cosched_copy_memory_give(wire->heap);
     wire->heap = NULL;
     wire->shape = COSCHED_WIRE_PLAIN;
 }

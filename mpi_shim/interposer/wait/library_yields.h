@@ -1,5 +1,6 @@
 /*
- * library_yields.h - how a rank waits: inside the library's own waits, or in a loop of tests.
+ * library_yields.h - decides how a rank waits: inside the library's own waits, or in a loop of
+ * tests.
  *
  * The library's blocking calls spin. An unscheduled task sleeps for a moment instead
  * (cosched/spin_or_sleep.h): it leaves the CPU to the scheduled job, and looks for messages a

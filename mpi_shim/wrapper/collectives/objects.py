@@ -1,4 +1,4 @@
-"""Collective calls on pickled objects, made of non-blocking calls that can pause.
+"""Makes collective calls on pickled objects of non-blocking calls that can pause.
 
 They work as mpi4py's own, which are made of blocking calls. The ranks exchange the lengths
 of the pickles first, then the pickles. Reductions use a binary tree and scans recursive

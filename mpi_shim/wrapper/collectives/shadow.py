@@ -1,4 +1,4 @@
-"""Collective calls under COSCHED_STATUS=shadow.
+"""Makes collective calls that trap messages under COSCHED_STATUS=shadow.
 
 A task that enters one sends its status to the ranks that the call may wait for. The end of
 the call counts as an arrival from any of them. The calls themselves stay what they are:

@@ -1,4 +1,4 @@
-"""Data without holes: it can be copied, or sent and received as plain bytes."""
+"""Handles data without holes: copies it, or has it sent and received as plain bytes."""
 
 from __future__ import annotations
 

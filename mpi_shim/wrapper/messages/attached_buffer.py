@@ -1,4 +1,4 @@
-"""The buffer of buffered sends: a larger one replaces the program's.
+"""Replaces the buffer of buffered sends by a larger one.
 
 The program sizes its buffer for its own messages, and each grows by the status byte. At
 most ``size // BSEND_OVERHEAD`` messages fit into the buffer at a time, and alignment rounds

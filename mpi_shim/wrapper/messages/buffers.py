@@ -1,4 +1,4 @@
-"""Point-to-point calls on buffers: mpi4py's upper-case methods."""
+"""Makes point-to-point calls on buffers: mpi4py's upper-case methods."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Matched messages: probed with their status byte, received without it."""
+"""Handles matched messages: probed with their status byte, received without it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Point-to-point calls on pickled objects: mpi4py's lower-case methods.
+"""Makes point-to-point calls on pickled objects: mpi4py's lower-case methods.
 
 The status byte goes in front of the pickle: both are one contiguous message.
 """

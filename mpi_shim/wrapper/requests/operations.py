@@ -1,4 +1,4 @@
-"""Operations: the work that the wrapper does when a request starts and completes.
+"""Does the wrapper's work when a request starts and completes.
 
 A receive must remove the status byte: read it, report the arrival, and hide the byte in the
 count that the program sees. A send has nothing left to do. A persistent request starts and

@@ -1,4 +1,4 @@
-"""Requests whose completion removes the status byte and whose waits can pause.
+"""Makes requests whose end removes the status byte and whose waits can pause.
 
 ``Request``, ``Prequest`` and ``Grequest`` add an ``Operation`` to mpi4py's own classes: the
 work that is left when they complete. They hold the user's memory until then. The requests

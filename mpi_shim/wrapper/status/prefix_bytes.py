@@ -1,4 +1,4 @@
-"""The status bytes, at addresses that MPI may use for an unlimited time.
+"""Keeps the status bytes at addresses that MPI may use for an unlimited time.
 
 A non-blocking call passes addresses to MPI and returns. The program may drop its request
 object before the transfer is over. The bytes that MPI reads and writes must therefore

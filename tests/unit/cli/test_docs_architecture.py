@@ -1,5 +1,5 @@
-"""docs/dev/architecture.md and simulator.md name files and functions that exist, and
-architecture.md has a row for each folder."""
+"""Pages for developers name files and functions that exist; architecture.md has a row for
+each folder."""
 
 from __future__ import annotations
 
@@ -190,18 +190,32 @@ def test_docstrings_of_packages_name_what_they_have():
     assert missing == []
 
 
-def files_of_simulator_page():
-    page = (ROOT / "docs/dev/simulator.md").read_text()
-    tables = re.findall(r"^\| file of `(\S+)` \| content \|\n((?:\|.*\n)+)", page, re.M)
-    for folder, rows in tables:
-        for cell in re.findall(r"^\| (`.*?`) \|", rows, re.M):
-            yield from (f"{folder}/{name}" for name in re.findall(r"`(\w+\.py)`", cell))
+def files_of_tables():
+    """Yields a page, the folder in the head of a table there, and each file in its rows."""
+    for page in sorted((ROOT / "docs/dev").glob("*.md")):
+        tables = re.findall(
+            r"^\|(?: part \|)? files? (?:of|in) `(\S+)` \|.*\n\|[-|]+\|\n((?:\|.*\n)+)",
+            page.read_text(),
+            re.M,
+        )
+        for folder, rows in tables:
+            for name in re.findall(r"`(\w[\w/]*\.py)`", rows):
+                yield page.name, folder, name
 
 
-def test_simulator_page_names_existing_files():
-    paths = [ROOT / path for path in files_of_simulator_page()]
-    assert len(paths) > 5
-    assert [path for path in paths if not path.exists()] == []
+def test_tables_name_existing_files():
+    named = list(files_of_tables())
+    assert {page for page, _, _ in named} >= {
+        "simulator.md",
+        "queue.md",
+        "coupling-protocol.md",
+    }
+    wrong = [
+        f"{page}: {name}"
+        for page, folder, name in named
+        if not any((ROOT / folder).rglob(name)) and not (ROOT / "cosched" / name).exists()
+    ]
+    assert wrong == []
 
 
 #: Names of numbers that a user or an operator may want to change: limits, times, sizes.

@@ -234,7 +234,7 @@ def test_cosched_run_imports_nothing_heavy(home):
         pytest.param("cosched.launch.shim", id="compiles the shim"),
         pytest.param("cosched.cli.jobs.dashboard", id="prints the dashboard's address"),
         pytest.param("cosched.cli.domain.queue", id="prints the queue"),
-        pytest.param("cosched.cli.domain.steer", id="cancels and holds"),
+        pytest.param("cosched.cli.domain.cancel", id="cancels and holds"),
     ],
 )
 def test_module_is_light(module):

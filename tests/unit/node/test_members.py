@@ -23,7 +23,7 @@ from cosched.core.node.settings import Settings
 from cosched.core.units import LENGTH_MAX_NS, NS_PER_S
 from cosched.linux.pidfd import exited
 from cosched.node.driver import Driver
-from cosched.node.owners import Owners
+from cosched.node.owner_requests import Owners
 from cosched.node.records.history_writer import HistoryWriter
 from cosched.node.records.recorder import Recorder
 from cosched.node.sockets.registration import RegistrationRefused, TaskHello

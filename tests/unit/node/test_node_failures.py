@@ -32,7 +32,7 @@ from cosched.node.children.metrics_process import MetricsProcess
 from cosched.node.children.timer_process import TimerProcess
 from cosched.node.effects import Effects
 from cosched.node.memory_meter import MemoryMeter, MemoryTerms
-from cosched.node.owners import Owners
+from cosched.node.owner_requests import Owners
 from cosched.node.sockets.registration import RegistrationRefused, TaskHello, Welcome
 from cosched.node.tasks.life import JobBells
 from cosched.node.tasks.registrar import USERS_JOBS, Terms

@@ -13,9 +13,9 @@ from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 from cosched.sim.logs.generate import Recipe, generate
 from cosched.sim.logs.workload import Estimates, Workload
-from cosched.sim.queue.course import PIECES, course
 from cosched.sim.queue.metrics import summarise
 from cosched.sim.queue.queue_runs import Schedule, save, simulate
+from cosched.sim.queue.report_curves import PIECES, course
 
 
 def in_seconds(rows, machine=10) -> tuple[Workload, array[int]]:

@@ -19,7 +19,7 @@ from cosched.sim.logs.swf import write_swf
 from cosched.sim.logs.workload import Estimates, Workload
 from cosched.sim.queue.metrics import summarise
 from cosched.sim.queue.queue_runs import simulate
-from cosched.sim.share.machine import SharedMachine, Sharing
+from cosched.sim.share.driver import SharedMachine, Sharing
 from cosched.sim.share.turns import Costs, SharingRun, Turns
 from cosched.sim.virtual_time import VirtualTime
 

@@ -28,7 +28,7 @@ from cosched.cluster.size_messages import PhaseTimes
 from cosched.core.bounds import NATURAL_MOST
 from cosched.core.cluster.resizing.agreement import Finished
 from cosched.core.cluster.resizing.node_part import NodePart, Sensed
-from cosched.core.cluster.resizing.records import Result
+from cosched.core.cluster.resizing.page_records import Result
 from cosched.core.errors import CoschedError
 from cosched.linux.processes.signals import Delivery, send
 from cosched.linux.system_text import from_wire

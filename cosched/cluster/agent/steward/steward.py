@@ -44,7 +44,7 @@ from cosched.cluster.agent.frames import (
     encode_frame,
     receive_frame,
 )
-from cosched.cluster.agent.input import InputPipe
+from cosched.cluster.agent.rank0_input import InputPipe
 from cosched.cluster.agent.steward.children import Children
 from cosched.cluster.agent.steward.killing import JobPlace, Killer
 from cosched.cluster.agent.steward.mate_addresses import introduce

@@ -2,5 +2,5 @@
 
 ``jobs`` decides what happens to each job: its queue is ``core.cluster.queue``.
 ``node_entries`` are the nodes; ``starts`` are the jobs on them. ``records`` are stored, and
-after a restart ``recovery`` finds out which jobs run on.
+after a restart ``after_restart`` decides which jobs run on.
 """

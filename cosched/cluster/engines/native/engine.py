@@ -15,6 +15,7 @@ from cosched.cluster.answers import ReloadInfo, reload_info
 from cosched.cluster.coupling.figures import Figures
 from cosched.cluster.coupling.pairs import open_pairs
 from cosched.cluster.engines.interface import Answer
+from cosched.cluster.engines.native.after_restart import Recovery
 from cosched.cluster.engines.native.answering import Answering
 from cosched.cluster.engines.native.changes import check_open_changes
 from cosched.cluster.engines.native.figures import figures_of
@@ -24,9 +25,7 @@ from cosched.cluster.engines.native.membership import Membership
 from cosched.cluster.engines.native.node_entries import NodeEntries, NodeEntry, NodeState
 from cosched.cluster.engines.native.node_requests import NodeRequests
 from cosched.cluster.engines.native.numbers import open_numbering
-from cosched.cluster.engines.native.recovery import Recovery
 from cosched.cluster.engines.native.submitting import Submitting
-from cosched.cluster.inputs import Inputs
 from cosched.cluster.keys import KeyRing, load_keys
 from cosched.cluster.links import Links
 from cosched.cluster.member import SideTasks
@@ -45,6 +44,7 @@ from cosched.cluster.messages import (
 )
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.store import JobStore
+from cosched.cluster.user_input import Inputs
 from cosched.cluster.user_socket import Person
 from cosched.config.domain import DomainConfig, load_config
 from cosched.config.restarts import CONTROLLER_ALONE, MEMBERS, readers_of_keys

@@ -1,5 +1,4 @@
-"""Jobs of this domain that have mates in other domains: whether they may, and what the
-other domains get."""
+"""Decides whether a job may have mates in other domains, and what these domains get."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from cosched.cluster.engines.slurm.jobs import (
     read_jobs,
     shown_nice,
 )
-from cosched.cluster.engines.slurm.sinfo import COLUMNS
+from cosched.cluster.engines.slurm.sinfo_text import COLUMNS
 from cosched.cluster.engines.slurm.try_options import options
 from cosched.cluster.slurm.user_commands import CONF, without_slurm
 from cosched.core.decoding import shown_text

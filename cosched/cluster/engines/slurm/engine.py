@@ -20,10 +20,10 @@ from cosched.cluster.engines.interface import Answer, Handler
 from cosched.cluster.engines.slurm import events as live
 from cosched.cluster.engines.slurm.events import PairedJob
 from cosched.cluster.engines.slurm.steering import SlurmSteering
-from cosched.cluster.inputs import Inputs
 from cosched.cluster.member import until_one_ends
 from cosched.cluster.message_kinds import Message
 from cosched.cluster.paths import DomainPaths
+from cosched.cluster.user_input import Inputs
 from cosched.cluster.user_socket import Person
 from cosched.config.restarts import CONTROLLER_ALONE
 from cosched.config.slurm import CoupledConfig, Waits, coupled_config, load_coupled

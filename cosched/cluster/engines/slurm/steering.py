@@ -1,6 +1,6 @@
-"""Steers the jobs with mates of a site's Slurm from outside. Orders return at once; their
-effects come as events. An order for a job that is not in a fitting state any more has no
-effect, since its event is under way."""
+"""Carries out the coupling's orders for jobs with mates in a site's Slurm, from outside.
+Orders return at once; their effects come as events. An order for a job that is not in a
+fitting state any more has no effect, since its event is under way."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from cosched.cluster.engines.slurm.commands import (
     CommandFailed,
     SlurmCommands,
 )
-from cosched.cluster.engines.slurm.counting import FreeNodes, count_always
 from cosched.cluster.engines.slurm.events import (
     Cancelled,
     Event,
@@ -26,7 +25,9 @@ from cosched.cluster.engines.slurm.events import (
     Ready,
     Report,
 )
+from cosched.cluster.engines.slurm.free_nodes import FreeNodes
 from cosched.cluster.engines.slurm.jobs import SlurmJob
+from cosched.cluster.engines.slurm.node_poll import count_always
 from cosched.cluster.engines.slurm.tracker import (
     YIELD,
     Gate,

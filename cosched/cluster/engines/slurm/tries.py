@@ -7,8 +7,8 @@ import time
 from collections.abc import Awaitable, Callable
 
 from cosched.cluster.engines.slurm.commands import CommandFailed, SlurmCommands
-from cosched.cluster.engines.slurm.counting import FreeNodes
 from cosched.cluster.engines.slurm.events import Ready, Report, Tried
+from cosched.cluster.engines.slurm.free_nodes import FreeNodes
 from cosched.cluster.engines.slurm.tracker import Phase, Tracked, Tracker
 from cosched.cluster.engines.slurm.try_options import can_be_described, waits_for_nodes
 

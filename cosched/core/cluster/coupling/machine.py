@@ -4,8 +4,8 @@ Events come from the engine, which has the jobs and nodes, and from other domain
 go to both (``engine_messages``). Deterministic, without a clock.
 
 The parts: ``ready`` decides about a job that has nodes; ``rounds`` start the jobs of a
-group together; ``mail`` asks and answers other domains; ``recovery`` continues after a
-restart.
+group together; ``mail`` asks and answers other domains; ``after_restart`` continues after
+a restart.
 
 Invariants, after every event: a job has nodes only while a question, a round, a hold with
 a lease or a vote with a lease is open for it. The jobs of a group that start together begin
@@ -18,6 +18,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar
 
+from cosched.core.cluster.coupling.after_restart import reconcile, restarted, shift_clock
 from cosched.core.cluster.coupling.departures import started_alone
 from cosched.core.cluster.coupling.engine_messages import (
     CapacityChanged,
@@ -39,7 +40,6 @@ from cosched.core.cluster.coupling.engine_messages import (
     Received,
     RecoveryEnded,
 )
-from cosched.core.cluster.coupling.exchange import Exchange
 from cosched.core.cluster.coupling.groups import DomainName, Rights
 from cosched.core.cluster.coupling.jobs import Jobs
 from cosched.core.cluster.coupling.mail.post import Post
@@ -52,8 +52,8 @@ from cosched.core.cluster.coupling.mate_messages import (
     NotReady,
     RoundId,
 )
+from cosched.core.cluster.coupling.peer_messages import Exchange
 from cosched.core.cluster.coupling.ready import ReadyJobs
-from cosched.core.cluster.coupling.recovery import reconcile, restarted, shift_clock
 from cosched.core.cluster.coupling.rounds.coordinator import Coordinator
 from cosched.core.cluster.coupling.rounds.participant import Participant
 from cosched.core.cluster.coupling.settings import CouplingSettings

@@ -1,4 +1,4 @@
-"""Decides about a job that is ready: ask its mates, start, hold or yield.
+"""Decides about a ready job with mates: ask them, start, hold, or yield for a pause.
 
 This is Algorithm 1 of Tang et al. (IPDPS 2011) with the paper's remote calls replaced by a
 round of the group's jobs (``rounds``):

@@ -1,4 +1,4 @@
-"""Does what is due: ends leases, asks again, forgets, and orders the next wake-up."""
+"""Does what is due for jobs with mates: ends leases, asks again, orders the wake-up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Starts the jobs that want their nodes alone, where nodes take several jobs.
+"""Decides when jobs that tolerate no neighbour start, where nodes take several jobs.
 
 Such a job starts once its nodes have no other job. For the first one that waits, the nodes
 that are free soonest are reserved: no other job starts on them. So it starts at the latest

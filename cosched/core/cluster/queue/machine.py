@@ -32,6 +32,7 @@ from typing import Any, get_args
 
 from msgspec.structs import replace
 
+from cosched.core.cluster.queue.after_restart import recover
 from cosched.core.cluster.queue.batches import Batches
 from cosched.core.cluster.queue.exclusive import Exclusive
 from cosched.core.cluster.queue.job import Job, JobId
@@ -73,7 +74,6 @@ from cosched.core.cluster.queue.queue_events import (
     SharingChanged,
     Ticked,
 )
-from cosched.core.cluster.queue.recovering import recover
 from cosched.core.cluster.queue.resizing import Resizing
 from cosched.core.cluster.queue.rules import NO_RULES
 from cosched.core.cluster.queue.sizes.causes import reason

@@ -37,7 +37,7 @@ from cosched.core.cluster.resizing.change import (
     Generation,
     encode_change,
 )
-from cosched.core.cluster.resizing.records import NO_BOUNDARY
+from cosched.core.cluster.resizing.page_records import NO_BOUNDARY
 
 #: Why a change is refused if the job comes to no boundary any more.
 LOOP_ENDED = "the job's loop has ended"

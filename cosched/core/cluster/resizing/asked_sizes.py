@@ -7,7 +7,7 @@ one before. The library of malleable jobs and the simulator share this rule. The
 
 from __future__ import annotations
 
-from cosched.core.cluster.resizing.records import PREDICTED_MOST
+from cosched.core.cluster.resizing.page_records import PREDICTED_MOST
 
 #: Up to this number of nodes if the job has no ideal.
 OPEN_NODES = 4096

@@ -1,5 +1,4 @@
-"""A node's part of the agreement: it writes its page as the root orders, and answers what
-it reads there."""
+"""Carries out a node's part of a change of size: writes and reads its page."""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ from cosched.core.cluster.resizing.agreement import (
     Release,
 )
 from cosched.core.cluster.resizing.change import encode_change
-from cosched.core.cluster.resizing.records import (
+from cosched.core.cluster.resizing.page_records import (
     NO_BOUNDARY,
     PREDICTED_MOST,
     Look,

@@ -1,4 +1,4 @@
-"""Turns that follow the age of the jobs: ``slice=auto`` with ``order=age``.
+"""Gives turns by the ages of the jobs (``slice=auto`` with ``order=age``).
 
 The best slice depends on how long jobs run, which is unknown before they end. Jobs of
 similar length run best one after the other, and a short job should not wait for a long

@@ -1,4 +1,4 @@
-"""Slices of one length that end at multiples of that length, by the wall clock.
+"""Gives turns in slices that end at multiples of their length, by the wall clock.
 
 The number of the slice decides whose turn it is. So nodes with the same jobs and with
 synchronised clocks choose alike without a message; messages correct the rest. A job that

@@ -1,4 +1,4 @@
-"""Slices of one length that run freely: each job's slice ends that long after its switch.
+"""Gives turns in slices of one length, each of which begins with a switch.
 
 A switch that a message pulls restarts the slice, so free-running timers fall into step. The
 other policies are built on this one: they override what differs.

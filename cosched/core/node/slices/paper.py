@@ -1,4 +1,4 @@
-"""The paper's own rules, and nothing else: ``order=paper``.
+"""Gives turns by the paper's own rules alone (``order=paper``).
 
 Yoo and Jette, "A Coscheduling Technique for Symmetric Multiprocessor Clusters". The rules
 that this file overrides are additions of cosched:

@@ -1,4 +1,4 @@
-"""Switches between jobs, and has the rules by which jobs keep their CPUs.
+"""Switches between jobs, and decides which jobs keep their CPUs.
 
 ``decisions`` has the rule of each event.
 """

@@ -1,5 +1,5 @@
-// Spans on a time axis: their order, their times in words, how a lane of them is painted, and
-// the part of the axis that is in view.
+// Paints spans on a time axis: their order, their times in words, and the part of the axis that
+// is in view.
 "use strict";
 
 function sums(differences) {

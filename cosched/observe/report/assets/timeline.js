@@ -1,5 +1,6 @@
-// The timeline: a row for each node, with a bar for each span in which a job was scheduled
-// there. The last row shows when a job ran on all its nodes. Only the visible part is drawn.
+// Draws the timeline: a row for each node, with a bar for each span in which a job was
+// scheduled there. The last row shows when a job ran on all its nodes. Only the visible part is
+// drawn.
 "use strict";
 
 const LABELS = 96, LANE = 26, GAP = 16, MARKS = 9, CROWD = 7, LEAST_S = 20e-6;

@@ -1,6 +1,6 @@
 /*
- * cosched/daemon.h - the daemons' side of the regions, as far as it needs atomics, a futex or a
- * timer descriptor, which Python cannot use.
+ * cosched/daemon.h - gives the daemons their side of the regions, as far as Python cannot have
+ * it: atomics, a futex, a timer descriptor.
  */
 #ifndef COSCHED_DAEMON_H
 #define COSCHED_DAEMON_H

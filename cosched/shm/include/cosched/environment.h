@@ -1,5 +1,5 @@
 /*
- * cosched/environment.h - the COSCHED_* variables that cosched-run sets, as a task reads them.
+ * cosched/environment.h - reads the COSCHED_* variables that cosched-run sets for a task.
  *
  *   COSCHED_JOB          the job's name; unset or empty: the task is not coscheduled
  *   COSCHED_RUN_DIR      the daemons' run directory; unless set, that of the user's own daemons on

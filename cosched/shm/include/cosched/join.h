@@ -1,6 +1,6 @@
 /*
- * cosched/join.h - the ranks of a job whose status travels beside the messages
- * (COSCHED_STATUS=shadow) join a communicator of the shims.
+ * cosched/join.h - joins the ranks of a job whose status travels beside the messages
+ * (COSCHED_STATUS=shadow): they get a communicator of the shims.
  *
  * To make one is a collective call, which must not begin if a rank has no shim: the library would
  * wait for that rank, and so would the program's own collective calls. So the ranks agree first,

@@ -1,5 +1,6 @@
 /*
- * cosched/layout.h - the memory that the daemons and the tasks of one node share.
+ * cosched/layout.h - lays out the memory that the daemons and the tasks of one node share: a
+ * job's region.
  *
  * This file defines the layout. The daemons' cffi module is generated from the text between
  * the two cdef markers, and the shim includes the file itself. Both therefore use the same

@@ -1,6 +1,6 @@
 /*
- * cosched/mpi_calls.h - the MPI calls that the shims of a job's ranks make together, as each shim
- * provides them.
+ * cosched/mpi_calls.h - declares the MPI calls that the shims of a job's ranks make together,
+ * as each shim provides them.
  *
  * The rules of these calls stand once, in join.h and roll.h: which ones, in which order, how long
  * a rank waits. The interposer fills the table in with calls of its MPI library, the wrapper with

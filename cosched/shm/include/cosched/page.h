@@ -1,6 +1,6 @@
 /*
- * cosched/page.h - the page: the memory that the agent of a node and the ranks of one malleable
- * job share.
+ * cosched/page.h - lays out the page: the memory that the agent of a node and the ranks of one
+ * malleable job share.
  *
  * The agent's steward makes a page for each malleable job on its node: a file of mode 0600 that
  * belongs to the job's user. The variable COSCHED_MALLEABLE has its path.

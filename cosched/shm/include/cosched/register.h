@@ -1,6 +1,6 @@
 /*
- * cosched/register.h - CMDREG: the messages between a process and the scheduler daemon over the
- * registration socket. cosched_attach (task.h) uses it and maps the region.
+ * cosched/register.h - registers a process with the scheduler daemon over the registration
+ * socket (CMDREG). cosched_attach (task.h) uses it and maps the region.
  */
 #ifndef COSCHED_REGISTER_H
 #define COSCHED_REGISTER_H

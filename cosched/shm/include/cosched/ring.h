@@ -1,5 +1,6 @@
 /*
- * cosched/ring.h - the request ring: many producers, one consumer, no waiting.
+ * cosched/ring.h - passes requests of tasks to the daemon by a ring: many producers, one
+ * consumer, no waiting; a full ring loses requests.
  *
  * A cell is one 64-bit word, so a single compare-and-swap publishes a request. A producer that
  * is killed at any instruction leaves either an empty cell or a whole request, never a cell that

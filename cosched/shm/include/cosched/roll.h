@@ -1,5 +1,6 @@
 /*
- * cosched/roll.h - the roll call of a job: on which of its nodes a daemon coschedules it.
+ * cosched/roll.h - calls the roll of a job: finds on which of its nodes a daemon coschedules
+ * it.
  *
  * Each rank gives an answer. If one is not present, rank 0 gathers all answers and prints one
  * line. The ranks first find the least of their votes, in the communicator of the shims (join.h).

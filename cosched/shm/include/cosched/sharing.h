@@ -1,5 +1,5 @@
 /*
- * cosched/sharing.h - whether another process shares this thread's CPU now.
+ * cosched/sharing.h - finds whether another process shares this thread's CPU now.
  *
  * The scheduler daemon reports whether another job waits for the CPU. Without a daemon the
  * kernel shows it: a thread that spins without a pause shares its CPU if the kernel takes the

@@ -1,5 +1,6 @@
 /*
- * cosched/spin_limit.h - how long a wait spins before it sleeps, from the waits before it.
+ * cosched/spin_limit.h - computes how long a wait spins before it sleeps, from the waits before
+ * it.
  *
  * A wait that spins to its end costs its length. A wait that sleeps costs the time that it spun
  * before, and a switch to another job and back. Without any knowledge the best limit is the

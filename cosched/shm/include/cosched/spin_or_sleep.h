@@ -1,5 +1,6 @@
 /*
- * cosched/spin_or_sleep.h - how a task waits: the time between two tests that found no message.
+ * cosched/spin_or_sleep.h - passes the time of a waiting task between two tests that found no
+ * message: spins or sleeps.
  *
  * An unscheduled task sleeps about a millisecond between two tests, and wakes at once when it
  * is scheduled. This is the paper's "very brief period" in which an unscheduled task looks for

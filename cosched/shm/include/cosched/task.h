@@ -1,6 +1,6 @@
 /*
- * cosched/task.h - the task's side of cosched: register, read the status, report a trapped
- * message, deregister.
+ * cosched/task.h - connects a task with its daemon: registers, reads the status, reports a
+ * trapped message, deregisters.
  *
  * The C interposer links these files; the mpi4py wrapper calls them through cffi. Everything
  * fails open: after an error the link is not attached, and the task counts as scheduled. The same

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cosched.cluster.agent.frames import InputWritten, WriteInput
-from cosched.cluster.agent.input import WAITING_MOST, InputPipe, InputValve
+from cosched.cluster.agent.rank0_input import WAITING_MOST, InputPipe, InputValve
 from cosched.cluster.messages import AT_END, GiveInput, InputTaken
 from cosched.service.loop import Watch
 

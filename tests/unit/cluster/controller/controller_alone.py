@@ -5,11 +5,11 @@ import json
 import secrets
 
 from cosched.cluster.controller.requests import Requests
+from cosched.cluster.engines.native.after_restart import Recovery
 from cosched.cluster.engines.native.engine import NativeEngine
 from cosched.cluster.engines.native.job_requests import JobRequests
 from cosched.cluster.engines.native.jobs import Jobs
 from cosched.cluster.engines.native.node_entries import NodeEntries, NodeState
-from cosched.cluster.engines.native.recovery import Recovery
 from cosched.cluster.engines.native.submitting import Submitting
 from cosched.cluster.messages import Chunk, SubtreePrepared
 from cosched.cluster.record import Record, State

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from cosched.cluster.engines.native.restoring import Restoring
+from cosched.cluster.engines.native.putting_back import Restoring
 from cosched.cluster.messages import Chunk, SubtreeEnded, SubtreePrepared
 from cosched.cluster.record import State
 from cosched.config.domain import DomainConfig, parse_config, write_config

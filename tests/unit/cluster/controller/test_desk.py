@@ -14,9 +14,9 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 import pytest
 
 from cosched.cluster import user_socket
-from cosched.cluster.inputs import Inputs, Visitor
 from cosched.cluster.member import first_error
 from cosched.cluster.messages import InputTaken
+from cosched.cluster.user_input import Inputs, Visitor
 from cosched.cluster.user_requests import LONGEST_REQUEST
 from cosched.cluster.user_socket import (
     BURST_NS,

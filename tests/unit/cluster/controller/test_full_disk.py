@@ -8,8 +8,9 @@ import sqlite3
 
 import pytest
 
+from cosched.cluster.database_errors import advice
 from cosched.cluster.engines.native.node_entries import NodeEntries
-from cosched.cluster.full_disk import SpaceWait, advice
+from cosched.cluster.full_disk import SpaceWait
 from cosched.cluster.record import Record, State
 from cosched.cluster.store import JobStore
 from cosched.cluster.submission import make_submission

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cosched.cluster import inputs, links, messages, submission
+from cosched.cluster import links, messages, submission, user_input
 from cosched.cluster.agent import frames
 from cosched.cluster.agent.nodejob import Designs, NodeJob
 from cosched.cluster.agent.route import Route, route_of
@@ -43,8 +43,8 @@ PACKED = {
     "state of a coupling": snapshot.unpack,
 }
 JSON = {
-    "input": inputs._request.decode,
-    "kind of a request": inputs._what.decode,
+    "input": user_input._request.decode,
+    "kind of a request": user_input._what.decode,
     "request": requests._request.decode,
     "gate": waiting_gates._decoder.decode,
     "jobs of Slurm": jobs.read_jobs,
@@ -188,7 +188,7 @@ def test_any_request_is_answered(request):
     controller = Controller(store)
 
     async def scenario():
-        answer = controller.requests.answer(inputs.Person(7, 7), jsoned(request))
+        answer = controller.requests.answer(user_input.Person(7, 7), jsoned(request))
         return await asyncio.wait_for(answer, 10)
 
     assert asyncio.run(scenario())[:1] == b"{"

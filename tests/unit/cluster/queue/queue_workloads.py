@@ -15,7 +15,7 @@ from cosched.core.cluster.queue.plans.easy import Easy
 from cosched.core.cluster.queue.plans.planner import InOrder
 from cosched.core.cluster.queue.policies import Policy
 from cosched.sim.logs.workload import Estimates, Workload
-from cosched.sim.queue.domain import Domain
+from cosched.sim.queue.driver import Domain
 from cosched.sim.virtual_time import VirtualTime
 
 OVERRUN = 7

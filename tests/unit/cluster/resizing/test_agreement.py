@@ -39,7 +39,13 @@ from cosched.core.cluster.resizing.agreement import (
 )
 from cosched.core.cluster.resizing.change import Arrival, Change, decode_change
 from cosched.core.cluster.resizing.node_part import NodePart
-from cosched.core.cluster.resizing.records import NO_BOUNDARY, Look, Phase, Result, Times
+from cosched.core.cluster.resizing.page_records import (
+    NO_BOUNDARY,
+    Look,
+    Phase,
+    Result,
+    Times,
+)
 
 DECIDED = (Stage.COMMITTED, Stage.WITHDRAWING)
 COMES, LOADS, WAITS, CHANGES, ENDED = "comes", "loads", "waits", "changes", "ended"

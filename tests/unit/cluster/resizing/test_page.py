@@ -18,7 +18,14 @@ from cosched.core.cluster.resizing.agreement import (
 )
 from cosched.core.cluster.resizing.change import Change, encode_change
 from cosched.core.cluster.resizing.node_part import NodePart
-from cosched.core.cluster.resizing.records import Look, Pace, Phase, Result, Times, Wants
+from cosched.core.cluster.resizing.page_records import (
+    Look,
+    Pace,
+    Phase,
+    Result,
+    Times,
+    Wants,
+)
 from cosched.core.errors import CoschedError
 from cosched.shm._native import ffi, lib
 from cosched.shm.boundaries import VARIABLE, Boundaries, link

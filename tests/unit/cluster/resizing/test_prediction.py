@@ -14,7 +14,7 @@ from cosched.core.cluster.queue.sizes.malleable_job import MalleableJob
 from cosched.core.cluster.queue.sizes.prediction import predicted
 from cosched.core.cluster.queue.sizes.resizable_run import ResizableRun, Wants
 from cosched.core.cluster.resizing.asked_sizes import asked_sizes
-from cosched.core.cluster.resizing.records import PREDICTED_MOST
+from cosched.core.cluster.resizing.page_records import PREDICTED_MOST
 from cosched.malleable.prediction import ask
 from cosched.shm.page import Page
 from tests.places import ROOT

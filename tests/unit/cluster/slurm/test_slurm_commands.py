@@ -10,7 +10,7 @@ import subprocess
 import pytest
 
 from cosched.cluster.engines.slurm.commands import CommandFailed, SlurmCommands
-from cosched.cluster.engines.slurm.sinfo import in_service
+from cosched.cluster.engines.slurm.sinfo_text import in_service
 from cosched.core.errors import CoschedError
 
 #: More than asyncio reads ahead.

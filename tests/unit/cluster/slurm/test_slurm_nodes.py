@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cosched.cluster.engines.slurm.sinfo import in_service, may_be_free, preempts
+from cosched.cluster.engines.slurm.sinfo_text import in_service, may_be_free, preempts
 
 
 @pytest.mark.parametrize(

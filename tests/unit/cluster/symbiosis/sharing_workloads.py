@@ -13,7 +13,7 @@ from cosched.core.cluster.queue.plans.easy import Easy
 from cosched.core.cluster.queue.policies import Policy
 from cosched.core.symbiosis.labels import LabelRecord
 from cosched.sim.symbiotic.datastar import DATASTAR, NPB
-from cosched.sim.symbiotic.machine import SharedMachine
+from cosched.sim.symbiotic.driver import SharedMachine
 from cosched.sim.symbiotic.stream import StreamJob
 from cosched.sim.symbiotic.symbiotic_runs import NAMES, ORDERS
 from cosched.sim.virtual_time import VirtualTime

@@ -1,4 +1,4 @@
-"""Learns the speedups of applications beside each other, and checks users' labels.
+"""Learns and expects the speeds of programs beside each other; checks users' labels.
 
 Section 3 leaves both to "more advanced scenarios": a system that verifies the category by
 historical run information, and a scheduler that tries combinations until it has found the
@@ -24,7 +24,7 @@ from cosched.core.symbiosis.resources import (
     Labels,
     Limits,
     Resource,
-    expected,
+    effect_by_labels,
 )
 
 
@@ -144,7 +144,7 @@ class Learner:
             return seen.mean
         if primary == background:
             return 1.0
-        return self.priors.of(expected(own, its))
+        return self.priors.of(effect_by_labels(own, its))
 
     def check(self) -> list[LabelCheck]:
         """Checks each application's label, in the order of names."""
@@ -159,7 +159,7 @@ class Learner:
         }
         right = wrong = 0
         for background, speedup in beside.items():
-            expectation = expected(own, self.labels[background])
+            expectation = effect_by_labels(own, self.labels[background])
             if expectation is Expectation.UNKNOWN:
                 continue
             if (speedup < 1.0) == (expectation is Expectation.SLOW):

@@ -35,7 +35,7 @@ from cosched.core.symbiosis.resources import (
     Expectation,
     Limits,
     Resource,
-    expected,
+    effect_by_labels,
 )
 
 Placement: TypeAlias = Callable[[SharingJob, Board], "Placed | None"]
@@ -142,7 +142,7 @@ def by_labels_anyhow(one: SharingJob, other: SharingJob) -> float:
         Expectation.UNKNOWN: 0.0,
     }
     pairs = (one.limits, other.limits), (other.limits, one.limits)
-    return sum(worth[expected(*pair)] for pair in pairs)
+    return sum(worth[effect_by_labels(*pair)] for pair in pairs)
 
 
 def by_learner(learner: Learner) -> Affinity:

@@ -1,4 +1,4 @@
-"""Keeps the sizes that a plan gives to jobs until they are carried out."""
+"""Keeps the starts and changes of size of a plan, in order: shrink, start, grow."""
 
 from __future__ import annotations
 

@@ -13,9 +13,9 @@ import msgspec
 from cosched.cluster.coupling.clock import DomainClock
 from cosched.cluster.coupling.pairs import Pairs
 from cosched.cluster.coupling.snapshot_store import SnapshotStore
+from cosched.cluster.engines.native.after_restart import Recovery
 from cosched.cluster.engines.native.jobs import Jobs
 from cosched.cluster.engines.native.node_entries import NodeEntries, NodeState
-from cosched.cluster.engines.native.recovery import Recovery
 from cosched.cluster.engines.native.submitting import Submitting
 from cosched.cluster.messages import (
     ENDED,

@@ -1,4 +1,4 @@
-"""``cosched suspend``, ``resume``, ``boost`` and ``detach``: an owner's requests."""
+"""``cosched suspend``, ``resume``, ``boost``, ``detach``: changes the mode of a job."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from cosched.cli.options import (
     json_option,
     nodes_option,
 )
+from cosched.observe.owner_requests import Steered, steer
 from cosched.observe.reach.on_nodes import ask_nodes, refuse_silence
 from cosched.observe.reach.ways import Way
-from cosched.observe.steering import Steered, steer
 
 #: The meaning of each mode for a job.
 _MEANING = {

@@ -1,4 +1,4 @@
-"""``cosched cancel``, ``hold``, ``unhold`` and ``resize``: steer jobs of the domain."""
+"""``cosched cancel``, ``hold``, ``unhold``, ``resize``: ends, keeps or resizes jobs."""
 
 from __future__ import annotations
 

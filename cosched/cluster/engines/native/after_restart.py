@@ -1,4 +1,4 @@
-"""Finds out, after a restart of the controller, which jobs run on.
+"""Decides, after a restart of the controller, which jobs run on, wait again or have failed.
 
 The store has the starts that were sent. The agents report the starts that they have. A job
 whose root has it goes on. A start that never went waits in the queue again. All other
@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from cosched.cluster.engines.native.jobs import Jobs
 from cosched.cluster.engines.native.node_entries import NodeEntries, NodeEntry
-from cosched.cluster.engines.native.restoring import Restoring
+from cosched.cluster.engines.native.putting_back import Restoring
 from cosched.cluster.message_kinds import Message
 from cosched.cluster.messages import ENDED, Order, StartReport
 from cosched.cluster.record import Record, State

@@ -1,4 +1,4 @@
-"""Restores a job that has nodes, for a queue whose driver was away.
+"""Takes a job that has nodes back into the queue after a restart, or refuses it.
 
 The agents report the nodes of the job, and its driver has the rest stored: an open change
 of its size, and its suspensions. The job then is in the state in which it was.

@@ -1,4 +1,4 @@
-"""Passes standard input on: from a user at a member's socket to the root of the user's job.
+"""Passes standard input from a user at a member's socket to the root of the user's job.
 
 A user gives input in pieces, each with its place in the whole. A piece is answered when
 rank 0 has room for more, so a user has one piece under way. After a broken connection the

@@ -23,7 +23,7 @@ from cosched.core.expectation import Likeness, PastRun, expect
 from cosched.core.node.knowledge import Ended, Expectation, Knowledge
 from cosched.core.node.settings import Settings
 from cosched.sim.logs.workload import Estimates, Workload
-from cosched.sim.queue.domain import Domain
+from cosched.sim.queue.driver import Domain
 from cosched.sim.share.turns import Costs, SharingRun, Turns
 from cosched.sim.virtual_time import END, NEVER, VirtualTime
 

@@ -1,4 +1,4 @@
-"""Reads the nodes of a cluster as ``sinfo`` prints them. Pure."""
+"""Reads the states of nodes from the text that ``sinfo`` prints. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-#include "status/blocks.h"
+#include "status/copy_memory.h"
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -40,7 +40,7 @@ static uint64_t class_of(size_t bytes) {
     return class;
 }
 
-void *cosched_blocks_take(size_t bytes) {
+void *cosched_copy_memory_take(size_t bytes) {
     uint64_t class = class_of(bytes);
     struct head *head = NULL;
     if (class < CLASSES) {
@@ -61,7 +61,7 @@ void *cosched_blocks_take(size_t bytes) {
     return head + 1;
 }
 
-void cosched_blocks_give(void *block) {
+void cosched_copy_memory_give(void *block) {
     struct head *head = block;
     if (head == NULL)
         return;

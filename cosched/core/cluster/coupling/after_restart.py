@@ -1,4 +1,4 @@
-"""Continues after a restart of a domain's controller.
+"""Restores the coupling of a domain after a restart of its controller.
 
 Decisions, votes and promises survive; the rest is found out again. So a job that had nodes
 only waits in the queue again. A prepared job that has voted waits for the decision on; one

@@ -1,4 +1,4 @@
-"""Carries the standard input of rank 0, at the root: the agent's part and the steward's."""
+"""Carries rank 0's standard input at the job's root: the agent's and steward's parts."""
 
 from __future__ import annotations
 

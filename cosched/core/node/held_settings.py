@@ -1,4 +1,4 @@
-"""Keeps the settings of a node, and changes of them that last only as long as their holder.
+"""Keeps the settings of a node, and those that a client holds for a time (``--hold``).
 
 A bench changes the settings of a node for its runs. It borrows them: its changes lie above
 the settings that the operator set, and go when the bench gives them back or dies. A later

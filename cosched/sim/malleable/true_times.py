@@ -1,4 +1,4 @@
-"""Follows the true courses of jobs of which the queue may know less than the simulator.
+"""Ends simulated jobs at their true times, of which the queue may know less.
 
 The queue knows how long a job runs on its ideal. Its knowledge of other numbers of nodes is
 one of these (``Knowledge``):

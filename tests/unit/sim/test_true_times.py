@@ -18,8 +18,8 @@ from cosched.core.cluster.queue.sizes.harvest_policies import EVEN
 from cosched.core.cluster.queue.sizes.malleable_job import MalleableJob
 from cosched.core.cluster.queue.sizes.settings import Distribution, SizePolicy
 from cosched.core.errors import CoschedError
-from cosched.sim.malleable.courses import KNOWN, Knowledge, OwnCourses, knowledge_of
 from cosched.sim.malleable.driver import MalleableDomain, simulate
+from cosched.sim.malleable.true_times import KNOWN, Knowledge, OwnCourses, knowledge_of
 from cosched.sim.virtual_time import VirtualTime
 from tests.unit.cluster.malleable.malleable_streams import (
     MOMENT,

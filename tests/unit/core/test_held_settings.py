@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from cosched.core.errors import CoschedError
-from cosched.core.node.loans import Loans
+from cosched.core.node.held_settings import Loans
 from cosched.core.node.settings import USUAL
 
 CHANGES = st.fixed_dictionaries(

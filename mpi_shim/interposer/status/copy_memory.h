@@ -1,18 +1,18 @@
 /*
- * blocks.h - keeps memory for the copies that messages are sent from and received into.
+ * copy_memory.h - keeps memory for the copies that messages are sent from and received into.
  *
  * Large blocks are kept for the next message. malloc would return them to the kernel each
  * time, and the page faults of a fresh block cost more than the message.
  */
-#ifndef COSCHED_BLOCKS_H
-#define COSCHED_BLOCKS_H
+#ifndef COSCHED_COPY_MEMORY_H
+#define COSCHED_COPY_MEMORY_H
 
 #include <stddef.h>
 
 /* Returns a block of at least `bytes`, aligned like malloc's. NULL: no memory. */
-void *cosched_blocks_take(size_t bytes);
+void *cosched_copy_memory_take(size_t bytes);
 
 /* Gives a block back. NULL is allowed. */
-void cosched_blocks_give(void *block);
+void cosched_copy_memory_give(void *block);
 
 #endif

@@ -1,4 +1,4 @@
-"""Puts the jobs of before a restart back where they were: waiting, prepared or running."""
+"""Puts jobs back where they were before a restart: waiting, prepared or running."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Computes the course of a schedule for pictures: nodes used over time, and the waits."""
+"""Computes the curves in the report of a simulated log: nodes in use over time, waits."""
 
 from __future__ import annotations
 
