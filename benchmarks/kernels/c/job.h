@@ -1,6 +1,6 @@
-#pragma once
-
 /* The emulated node (node.h) for jobs in Python. Without one these functions do nothing. */
+
+#pragma once
 
 /* Maps the node of KERNEL_NODE. Returns whether there is one; exits if it is none. */
 int kernel_job_open(const char *name);

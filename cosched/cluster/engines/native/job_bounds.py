@@ -33,9 +33,9 @@ def bounds_of(job: Submission, nodes_most: int) -> JobBounds | None:
 class Wanted(NamedTuple):
     """The sizes that a user gives a job, in nodes; None: this one stays."""
 
-    minimum: int | None
-    ideal: int | None
-    preferred: int | None
+    minimum: int | None  #: the least
+    ideal: int | None  #: the most
+    preferred: int | None  #: the most while other jobs wait
 
 
 def change_all(jobs: Jobs, numbers: Sequence[int], wanted: Wanted, kind: str) -> JobBounds:
