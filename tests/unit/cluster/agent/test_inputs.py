@@ -68,7 +68,7 @@ def test_gap_and_input_that_heaps_up_are_refused():
     assert len(root.written()) == WAITING_MOST + 1
 
 
-@given(st.binary(max_size=60), st.data())
+@given(st.binary(max_size=24), st.data())
 def test_pieces_given_again_arrive_once(data, draw):
     root, at = Root(), 0
     while at < len(data):
