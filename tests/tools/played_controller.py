@@ -46,6 +46,7 @@ from cosched.jobs.reporting import Reports
 from cosched.jobs.serving import Surroundings, serve
 from tests.domain.played import roster_of
 from tests.places import ROOT
+from tests.tools.resting import resting_library
 from tests.tools.waiting import pauses
 
 WITHIN_S = 60.0
@@ -161,6 +162,7 @@ class PlayedController:
         environ = {k: v for k, v in os.environ.items() if not k.startswith("COSCHED_")}
         path = f"{python.parent}:{environ['PATH']}"
         environ |= {"PATH": path, "PYTHONPATH": str(ROOT), **self.rig.mark}
+        environ["LD_PRELOAD"] = str(resting_library())
         served = serve(
             Job(words, nodes=len(self.hosts), ppn=1),
             Surroundings(environ, run_dir, configured_choices(environ, euid), euid == 0),
