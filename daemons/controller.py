@@ -60,7 +60,7 @@ def serve(options: argparse.Namespace, environ: Mapping[str, str]) -> None:
     """
     paths = DomainPaths(chosen_run_dir(options.run_dir, environ))
     if is_coupled(paths.config):
-        from cosched.cluster.controller.steering import (
+        from cosched.cluster.controller.of_slurm import (
             steer_slurm,  # few have one
         )
 

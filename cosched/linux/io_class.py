@@ -1,7 +1,7 @@
 """Gives this process the I/O class of any other.
 
-glibc has no function for this system call. psutil has one for each machine, but a daemon
-that starts would wait for its import: 8 ms, more than for all else before its program.
+glibc has no function for this system call. psutil has one for each machine. But a daemon
+that starts would wait for its import, longer than for all else before its program.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ ALLOWED = {
         START_UP,
     ),
     "cosched/cluster/engines/native/node_requests.py": ({"cosched.config.save"}, START_UP),
-    "daemons/controller.py": ({"cosched.cluster.controller.steering"}, START_UP),
+    "daemons/controller.py": ({"cosched.cluster.controller.of_slurm"}, START_UP),
     "cosched/cli/connection.py": (
         {"cosched.cluster.up.private", "cosched.cluster.up.resting"},
         START_UP,

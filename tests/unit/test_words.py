@@ -41,7 +41,6 @@ FOLDER_TELLS = {
     "client": "of a domain's socket, and for a user's Python",
     "documents": "of the experiment, and what reads TOML",
     "domain": "its settings, and its start",
-    "engine": "of the two batch systems",
     "filling": "its accounts, and their sentences",
     "hosts": "of a launcher's command line, and the choice of cosched-run",
     "machine": "of the coupling around the queue's, and of simulators around it",

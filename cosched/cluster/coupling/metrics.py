@@ -16,7 +16,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from cosched.cluster.coupling.figures import Figures
+from cosched.cluster.coupling.domain_figures import Figures
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 from cosched.service.metrics_server import MetricsServer

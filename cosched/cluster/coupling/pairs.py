@@ -15,7 +15,7 @@ from typing import Any
 
 from cosched.cluster.answers import DomainInfo, MateInfo
 from cosched.cluster.coupling.clock import DomainClock, clock_time
-from cosched.cluster.coupling.figures import Figures, figures
+from cosched.cluster.coupling.domain_figures import Figures, figures
 from cosched.cluster.coupling.mail import DomainMail, connect
 from cosched.cluster.coupling.mates import Mates, group_of
 from cosched.cluster.coupling.snapshot_store import SnapshotStore

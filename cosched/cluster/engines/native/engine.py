@@ -12,7 +12,7 @@ from functools import partial
 from msgspec import structs
 
 from cosched.cluster.answers import ReloadInfo, reload_info
-from cosched.cluster.coupling.figures import Figures
+from cosched.cluster.coupling.domain_figures import Figures
 from cosched.cluster.coupling.pairs import open_pairs
 from cosched.cluster.engines.interface import Answer
 from cosched.cluster.engines.native.answering import Answering

@@ -6,7 +6,7 @@ from collections import Counter
 
 import msgspec
 
-from cosched.cluster.coupling.figures import Figures, figures_alone
+from cosched.cluster.coupling.domain_figures import Figures, figures_alone
 from cosched.cluster.engines.native.jobs import Jobs
 from cosched.cluster.engines.native.size_answers import nodes_by_kind
 from cosched.cluster.engines.native.suspension_answers import suspended_jobs

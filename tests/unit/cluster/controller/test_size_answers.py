@@ -5,7 +5,7 @@ import asyncio
 import msgspec
 import pytest
 
-from cosched.cluster.coupling.figures import figures_alone
+from cosched.cluster.coupling.domain_figures import figures_alone
 from cosched.cluster.coupling.metrics import metrics_of
 from cosched.cluster.engines.native.size_answers import nodes_by_kind
 from cosched.cluster.record import State
