@@ -25,7 +25,7 @@ def count(text: str) -> int:
 class PlainWords:
     """The options of a command that may stand in a plain line.
 
-    readers: by the name of the field, what reads the value of the option; None: a flag.
+    readers: by the name of the field, the reader of the value; None: a flag.
     words: by the field, how the option is written if not like its field.
     """
 

@@ -143,7 +143,8 @@ ALLOWED = {
         START_UP,
     ),
     "cosched/launch/shim.py": ({"concurrent.futures"}, START_UP),
-    "cosched/linux/processes/background.py": ({"psutil"}, START_UP),
+    "cosched/linux/io_class.py": ({"psutil"}, START_UP),
+    "cosched/linux/processes/background.py": ({"cosched.linux.io_class"}, START_UP),
     "cosched/linux/here.py": ({"ipaddress", "psutil", "threading"}, START_UP),
     "cosched/linux/processes/tools.py": ({"subprocess"}, START_UP),
     "cosched/node/lifetime/private_pair.py": (

@@ -28,7 +28,7 @@ def _seconds(text: str) -> float:
     return time_ns / NS_PER_S
 
 
-#: By the field of ``Job``: what reads the value of the option. None: a flag.
+#: By the field of ``Job``: the reader of the option's value. None: a flag.
 _OF_JOB: Mapping[str, Reader | None] = {
     "ranks": count,
     "nodes": count,

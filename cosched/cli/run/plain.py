@@ -21,7 +21,7 @@ from cosched.linux.here import this_node
 from cosched.rundir.directories import run_dir_to_ask
 from cosched.rundir.paths import check_job_name
 
-#: By the field: what reads the value of the option. None: a flag.
+#: By the field: the reader of the option's value. None: a flag.
 _OPTIONS: Mapping[str, Reader | None] = {
     "ranks": count,
     "hosts": lambda text: parse_hosts(text).names,

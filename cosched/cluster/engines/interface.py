@@ -13,8 +13,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 from cosched.cluster.answers import ReloadInfo
-from cosched.cluster.coupling.driver import Driver
 from cosched.cluster.coupling.domain_figures import Figures
+from cosched.cluster.coupling.driver import Driver
 from cosched.cluster.coupling.pairs import Pairs
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.user_input import Inputs

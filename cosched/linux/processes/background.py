@@ -75,7 +75,7 @@ def forget_starter() -> None:
         for reset in (
             _use_all_cpus,
             _be_as_nice_as_others,
-            _use_usual_io,
+            _use_usual_io_class,
             _be_scored_as_others,
         ):
             with contextlib.suppress(OSError):
@@ -93,11 +93,10 @@ def _be_as_nice_as_others() -> None:
     os.setpriority(os.PRIO_PROCESS, 0, 0)
 
 
-def _use_usual_io() -> None:
-    import psutil  # only the process that becomes another program needs it
+def _use_usual_io_class() -> None:
+    from cosched.linux.io_class import use_usual_io_class  # only a new process needs it
 
-    with contextlib.suppress(psutil.Error):
-        psutil.Process().ionice(psutil.IOPRIO_CLASS_NONE)
+    use_usual_io_class()
 
 
 def _be_scored_as_others() -> None:

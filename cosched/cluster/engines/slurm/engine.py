@@ -12,8 +12,8 @@ from functools import partial
 from typing import Any
 
 from cosched.cluster.answers import ReloadInfo, reload_info
-from cosched.cluster.coupling.driver import Driver
 from cosched.cluster.coupling.domain_figures import Figures
+from cosched.cluster.coupling.driver import Driver
 from cosched.cluster.coupling.mates import first_nodes, group_of
 from cosched.cluster.coupling.pairs import Pairs, objection
 from cosched.cluster.engines.interface import Answer, Handler
