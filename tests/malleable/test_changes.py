@@ -173,8 +173,8 @@ def test_misuse_is_one_line_in_each_rank_of_one_mpi(any_mpi, how):
 
 def check_misuse(mpi, how):
     done = run_without_agents(mpi, 2, mpi / "python", PROGRAM, how)
-    # Before MPI_Init and after its end the ranks do not wait for each other, and mpiexec ends
-    # the slow ones.
+    # Before MPI_Init and after its end the ranks do not wait for each other, and mpiexec
+    # ends the slow ones.
     lines = (1, 2) if how in ("before-init", "after-finalize") else (2,)
     assert done.stdout.count(MISUSES[how]) in lines, done.stdout + done.stderr
     assert not done.stdout.replace(MISUSES[how], "").strip()
