@@ -38,7 +38,7 @@ RUNS = st.builds(
     tasks=st.integers(1, 8),
     arity=st.integers(1, 5),
     chunk_bytes=st.sampled_from([1, 100, 1000, 1 << 16]),
-    object_bytes=st.sampled_from([0, 1, 3000]),
+    object_bytes=st.sampled_from([0, 1, 300]),
     node_bytes=st.sampled_from([0, 50]),
     order=st.sampled_from(["paper", "live"]),
     costs=st.sampled_from([Costs(), replace(Costs(), window_bytes=500)]),

@@ -68,12 +68,15 @@ def test_gap_and_input_that_heaps_up_are_refused():
     assert len(root.written()) == WAITING_MOST + 1
 
 
-@given(st.binary(max_size=24), st.data())
-def test_pieces_given_again_arrive_once(data, draw):
+SIZES = st.integers(0, 60)
+
+
+@given(st.binary(max_size=60), st.lists(st.tuples(SIZES, SIZES), max_size=20))
+def test_pieces_given_again_arrive_once(data, pieces):
     root, at = Root(), 0
-    while at < len(data):
-        begin = draw.draw(st.integers(0, at))
-        end = draw.draw(st.integers(begin, len(data)))
+    for wanted, size in (*pieces, (0, len(data))):
+        begin = min(wanted, at)
+        end = min(begin + size, len(data))
         root.give(1, begin, data[begin:end])
         at = max(at, end)
     root.give(2, AT_END, b"", last=True)
