@@ -14,9 +14,9 @@ from pathlib import Path
 
 from benchmarks.experiment import above_zero, in_one_line, positive, write_json
 from benchmarks.kernels.build import KERNELS, build
-from benchmarks.kernels.contention import SHARED, described, is_measurable, kept_speeds
+from benchmarks.kernels.kernel_processes import KernelSetup
+from benchmarks.kernels.machine_fitness import SHARED, described, is_measurable, kept_speeds
 from benchmarks.kernels.matrix import Halves, measure, model_of, rate_of
-from benchmarks.kernels.occupant import KernelSetup
 from benchmarks.progress_lines import shown_share
 from cosched.core.errors import CoschedError
 from cosched.sim.symbiotic.matrix import model_document

@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from benchmarks.kernels.build import PROGRAMS, Built
-from benchmarks.kernels.occupant import KernelSetup, Occupant, occupied
+from benchmarks.kernels.kernel_processes import KernelSetup, Occupant, occupied
 from cosched.sim.symbiotic.matrix import Model, SpeedupMatrix
 
 Rates = dict[tuple[str, "str | None"], list[float]]

@@ -16,8 +16,8 @@ import pytest
 from benchmarks.kernels.__main__ import parse_halves
 from benchmarks.kernels.build import KERNELS, NETWORK, SOURCES, build
 from benchmarks.kernels.emulated import EmulatedNode
+from benchmarks.kernels.kernel_processes import KernelSetup, Occupant, occupied
 from benchmarks.kernels.matrix import model_of
-from benchmarks.kernels.occupant import KernelSetup, Occupant, occupied
 from cosched.core.errors import CoschedError
 from cosched.sim.symbiotic.matrix import parse_model
 from tests.places import ROOT

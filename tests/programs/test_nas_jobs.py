@@ -14,8 +14,8 @@ import pytest
 
 from benchmarks.kernels.build import JOBS, build
 from benchmarks.kernels.emulated import EmulatedNode
+from benchmarks.kernels.kernel_processes import KernelSetup, Occupant, occupied
 from benchmarks.kernels.matrix import rate_of
-from benchmarks.kernels.occupant import KernelSetup, Occupant, occupied
 from benchmarks.npb.fluid.bt import PASSES
 from cosched.core.errors import CoschedError
 

@@ -71,9 +71,9 @@ from benchmarks.experiments.symbiosis.report import (
     PagePart,
 )
 from benchmarks.kernels.build import PROGRAMS, build
-from benchmarks.kernels.contention import SHARED, described, is_measurable, kept_speeds
 from benchmarks.kernels.emulated import EmulatedNode
-from benchmarks.kernels.occupant import KernelSetup
+from benchmarks.kernels.kernel_processes import KernelSetup
+from benchmarks.kernels.machine_fitness import SHARED, described, is_measurable, kept_speeds
 from benchmarks.progress_lines import shown_share
 from cosched.core.errors import CoschedError
 from cosched.documents import read_json

@@ -17,8 +17,8 @@ from typing import TypeAlias
 
 from benchmarks.kernels.build import Built
 from benchmarks.kernels.emulated import EmulatedNode
+from benchmarks.kernels.kernel_processes import KernelSetup, occupied
 from benchmarks.kernels.matrix import rate_of
-from benchmarks.kernels.occupant import KernelSetup, occupied
 from benchmarks.results import Results
 from cosched.core.units import NS_PER_S
 from cosched.linux.proc import cpu_busy_ns, cpu_stolen_ns

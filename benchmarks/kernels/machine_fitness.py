@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from benchmarks.kernels.build import Built
+from benchmarks.kernels.kernel_processes import KernelSetup
 from benchmarks.kernels.matrix import rate_of
-from benchmarks.kernels.occupant import KernelSetup
 
 #: The kernels that need what processors share, and the name of that.
 SHARED: Mapping[str, str] = {"stream": "memory", "gups": "memory", "io": "disk"}

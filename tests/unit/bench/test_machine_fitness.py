@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.kernels.contention import described, is_measurable
 from benchmarks.kernels.emulated import EmulatedNode
+from benchmarks.kernels.machine_fitness import described, is_measurable
 from cosched.core.errors import CoschedError
 
 
