@@ -11,7 +11,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from cosched.cli.declared import argument, is_given, option
-from cosched.cli.values import COMMAND, RATE, SECONDS, SIZE
+from cosched.cli.values import COMMAND, RATE, SECONDS, SIZE, Whole
 from cosched.core.errors import CoschedError
 from cosched.linux.files.owners import refuse_foreign, without_links
 from cosched.linux.here import this_node
@@ -178,7 +178,7 @@ def parallel_option() -> Any:
     """``--parallel N``: how many simulations run at a time; by default one a CPU."""
     return option(
         "--parallel",
-        type=click.IntRange(1),
+        type=Whole(1),
         default=lambda: len(os.sched_getaffinity(0)),
         show_default=False,
         metavar="N",
@@ -190,7 +190,7 @@ def minimum_option() -> Any:
     """``--min N``: the job is malleable; not given by default."""
     return option(
         "--min",
-        type=click.IntRange(min=1),
+        type=Whole(min=1),
         metavar="N",
         help="The job is malleable, and runs on N nodes or more.",
     )
@@ -200,7 +200,7 @@ def ideal_option() -> Any:
     """``--ideal N``, beside ``--min``."""
     return option(
         "--ideal",
-        type=click.IntRange(min=1),
+        type=Whole(min=1),
         metavar="N",
         help="The most nodes of a malleable job.  [default: all of the domain]",
     )
@@ -210,7 +210,7 @@ def preferred_option() -> Any:
     """``--preferred N``, beside ``--min``."""
     return option(
         "--preferred",
-        type=click.IntRange(min=1),
+        type=Whole(min=1),
         metavar="N",
         help="A malleable job has more than N nodes only while no job waits."
         "  [default: its ideal]",

@@ -136,16 +136,36 @@ YES_OR_NO = Parsed("yes|no", _yes_or_no, lambda value: "yes" if value else "no")
 
 def whole(least: int, most: int | None = None) -> Parser:
     """Returns a parser of whole numbers."""
-    kind = f"a whole number from {least} to {most}"
-    if most is None:
-        most, kind = (1 << 63) - 1, f"a whole number of {least} or more"
+    highest = (1 << 63) - 1 if most is None else most
 
     def parse(word: str, what: str) -> int:
-        if not is_whole(word, least, most):
-            raise click.BadParameter(f"'{word}' is not {kind}.")
-        return parse_integer(word, what, least, most)
+        if not is_whole(word, least, highest):
+            raise click.BadParameter(_not_whole(word, least, most))
+        return parse_integer(word, what, least, highest)
 
     return parse
+
+
+def _not_whole(word: str, least: int | None, most: int | None) -> str:
+    if least is None:
+        kind = f"of {most} or less"
+    else:
+        kind = f"of {least} or more" if most is None else f"from {least} to {most}"
+    return f"'{word:.40}' is not a whole number {kind}."
+
+
+class Whole(click.IntRange):
+    """A whole number within bounds."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Any:
+        """Returns the number; raises BadParameter for another text."""
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter:
+            least, most = (None if b is None else int(b) for b in (self.min, self.max))
+            self.fail(_not_whole(str(value), least, most), param, ctx)
 
 
 class Number(click.FloatRange):

@@ -13,6 +13,7 @@ from cosched.cli.connection import NO_ANSWER_YET, UNTIL_NODES_ARE_FREE, connect
 from cosched.cli.declared import Command, argument, command, flag, option
 from cosched.cli.hosts_option import hosts_option
 from cosched.cli.options import domain_dir_option
+from cosched.cli.values import Whole
 from cosched.cluster.client import Client
 from cosched.cluster.job_texts import jobs_text
 from cosched.cluster.paths import DomainPaths
@@ -54,7 +55,7 @@ class Add(Command):
     )
     #: None: that of the other agents.
     port: int | None = option(
-        type=click.IntRange(1, 65535),
+        type=Whole(1, 65535),
         help="That of the new agents.  [default: as the other agents]",
     )
     run_dir: Path = domain_dir_option()

@@ -20,7 +20,7 @@ from cosched.cli.connection import patient
 from cosched.cli.declared import Command, command, flag, is_given, option, part
 from cosched.cli.hosts_option import hosts_option
 from cosched.cli.options import any_run_dir_option, run_dir_option
-from cosched.cli.values import DOMAIN_TOML, NODES, SECONDS
+from cosched.cli.values import DOMAIN_TOML, NODES, SECONDS, Whole
 from cosched.cluster.client import NoDomain
 from cosched.cluster.job_texts import jobs_text
 from cosched.cluster.keys import make_keys, without_secret
@@ -91,7 +91,7 @@ class Up(Command):
     queue: QueueSettings = part(
         QueueSettings,
         jobs_per_node=option(
-            type=click.IntRange(1),
+            type=Whole(1),
             help="How many jobs may share a node; cosched's daemons coschedule them.",
         ),
         unit=option(
@@ -100,7 +100,7 @@ class Up(Command):
             " by side. Then --jobs-per-node jobs that --share may have a CPU.",
         ),
         block=option(
-            type=click.IntRange(0),
+            type=Whole(0),
             help="Give each job an aligned block of this number of nodes, or of 2, 4, ..."
             " times as many; 0: any nodes.",
         ),
@@ -118,18 +118,18 @@ class Up(Command):
     symbiosis: SymbiosisSettings = part(
         SymbiosisSettings,
         parts=option(
-            type=click.IntRange(UNDIVIDED, PARTS_MOST),
+            type=Whole(UNDIVIDED, PARTS_MOST),
             help="The parts of a node; 2: jobs that name what limits them may have halves.",
         ),
     )
     slots: int = option(
-        type=click.IntRange(0),
+        type=Whole(0),
         default=0,
         help="The tasks of a job that a node takes; 0: one for each CPU.",
     )
     #: None: the usual one.
     port: int | None = option(
-        type=click.IntRange(1, 65534),
+        type=Whole(1, 65534),
         help="The controller's; agents have the next one."
         f"  [default: {PORT}, on one machine free ones]",
     )

@@ -14,6 +14,7 @@ from cosched.cli.connection import connect, connect_to_read, rests
 from cosched.cli.declared import Command, command, flag, option
 from cosched.cli.domain.queue_columns import COLUMNS
 from cosched.cli.options import domain_dir_option, json_option
+from cosched.cli.values import Whole
 from cosched.cluster.client import NoDomain
 from cosched.core.counting import counted
 from cosched.tables import WIDTH
@@ -62,7 +63,7 @@ class Queue(Command):
 
     everything: bool = flag("--all", help="Jobs that have ended, too.")
     ended: int | None = option(
-        type=click.IntRange(min=1),
+        type=Whole(min=1),
         metavar="N",
         help="The last N jobs, too, if they have ended.",
     )

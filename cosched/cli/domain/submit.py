@@ -24,7 +24,7 @@ from cosched.cli.options import (
     program_argument,
     without,
 )
-from cosched.cli.values import RUN_SECONDS, YES_OR_NO, Parsed, some_of
+from cosched.cli.values import RUN_SECONDS, YES_OR_NO, Parsed, Whole, some_of
 from cosched.cluster.submission_request import FROM_CLIENT
 from cosched.core.arrays import parse_array
 from cosched.core.errors import CoschedError
@@ -86,19 +86,17 @@ def _sizes() -> dict[str, Any]:
     return {
         "ranks": option(
             *WORDS["ranks"],
-            type=click.IntRange(min=1),
+            type=Whole(min=1),
             metavar="R",
             help="How many ranks, on as few nodes as possible.  [default: 1]",
         ),
         "nodes": option(
             *WORDS["nodes"],
-            type=click.IntRange(min=1),
+            type=Whole(min=1),
             metavar="N",
             help="How many nodes.",
         ),
-        "ppn": option(
-            type=click.IntRange(min=1), metavar="K", help="How many ranks on a node."
-        ),
+        "ppn": option(type=Whole(min=1), metavar="K", help="How many ranks on a node."),
         "minimum": minimum_option(),
         "preferred": preferred_option(),
         "ideal": ideal_option(),

@@ -14,7 +14,7 @@ import click
 
 from cosched.cli.declared import Command, command, flag, option
 from cosched.cli.options import any_given_run_dir_option, json_option
-from cosched.cli.values import Number
+from cosched.cli.values import Number, Whole
 from cosched.dashboard.server import LOOPBACK, can_open, listen, new_token, opened, serve
 from cosched.linux.homes import state_directory
 from cosched.rundir.directories import run_dir_to_ask
@@ -51,7 +51,7 @@ class Dashboard(Command):
     """
 
     port: int = option(
-        type=click.IntRange(0, 65535),
+        type=Whole(0, 65535),
         default=0,
         show_default="a free one",
         metavar="PORT",

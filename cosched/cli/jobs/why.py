@@ -23,6 +23,7 @@ from cosched.cli.options import (
     json_option,
     nodes_option,
 )
+from cosched.cli.values import Whole
 from cosched.core.errors import CoschedError
 from cosched.core.units import parse_duration
 from cosched.observe.reach.on_nodes import merged
@@ -74,7 +75,7 @@ class Why(Command):
     hosts: tuple[str, ...] = elsewhere_option()
     since: str = option(default="1m", metavar="TIME", help="How far back: 30s, 5m, 2h.")
     last: int = option(
-        type=click.IntRange(min=1),
+        type=Whole(min=1),
         default=20,
         metavar="N",
         help="At most the last N changes on each node; --json has all.",

@@ -28,7 +28,7 @@ from cosched.cli.options import (
     without,
 )
 from cosched.cli.printing import display_stream
-from cosched.cli.values import Parsed
+from cosched.cli.values import Parsed, Whole
 
 
 @command("bench")
@@ -100,7 +100,7 @@ class Bench(Command):
         ),
         repeats=option(
             "--repeat",
-            type=click.IntRange(1),
+            type=Whole(1),
             default=3,
             help="Runs of each arm; the result is the median.",
         ),
@@ -108,7 +108,7 @@ class Bench(Command):
             TestbedOptions,
             nodes=lab_nodes_option(),
             cores_per_node=option(
-                type=click.IntRange(1),
+                type=Whole(1),
                 help="CPUs of each node of the lab; 1 if the bench makes it.",
             ),
             rate=rate_option(),
@@ -125,11 +125,11 @@ class Bench(Command):
             run_dir=run_dir_option(),
         ),
         seen=option(
-            type=click.IntRange(0),
+            type=Whole(0),
             metavar="N",
             help="Runs of each program alone before, so that its length is known.",
         ),
-        dom=option(type=click.IntRange(1), metavar="N", help="Jobs that run at a time."),
+        dom=option(type=Whole(1), metavar="N", help="Jobs that run at a time."),
         resume=option(
             type=click.Path(dir_okay=False, path_type=Path),
             metavar="FILE",

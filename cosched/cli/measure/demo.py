@@ -27,6 +27,7 @@ from cosched.cli.files import check_writable, write_outcome
 from cosched.cli.measure.measuring import HERE, measuring
 from cosched.cli.options import json_file_option, mpi_option, run_dir_option
 from cosched.cli.printing import display_stream
+from cosched.cli.values import Whole
 from cosched.core.errors import CoschedError
 from cosched.linux.cpu_surroundings import usable_siblings
 
@@ -61,12 +62,10 @@ class Demo(Command):
     Exit status: 0, or 1 if a job of any run failed.
     """
 
-    jobs: int = option(
-        type=click.IntRange(2, 16), default=4, metavar="N", help="Jobs at once."
-    )
+    jobs: int = option(type=Whole(2, 16), default=4, metavar="N", help="Jobs at once.")
     repeats: int = option(
         "--repeat",
-        type=click.IntRange(1),
+        type=Whole(1),
         default=2,
         metavar="N",
         help="Runs of each way; the result is the median.",

@@ -16,6 +16,7 @@ from cosched.bench.run.site import has_lab
 from cosched.bench.run.testbed import LAB_NODES, TestbedOptions
 from cosched.bench.workload.file import load_workload
 from cosched.cli.declared import option
+from cosched.cli.values import Whole
 
 #: The machine of this command, as a node.
 HERE = "localhost"
@@ -44,7 +45,7 @@ def lab_nodes_option() -> Any:
     """``--nodes N``: how many nodes of a lab run the workload."""
     return option(
         "--nodes",
-        type=click.IntRange(1),
+        type=Whole(1),
         metavar="N",
         help="Virtual nodes: the first N of the lab that is up, or those of a private one."
         f"  [default: {LAB_NODES}]",

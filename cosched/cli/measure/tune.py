@@ -28,7 +28,7 @@ from cosched.cli.options import (
 )
 from cosched.cli.printing import display_stream
 from cosched.cli.sim.options import calibration_option
-from cosched.cli.values import Parsed, some_of
+from cosched.cli.values import Parsed, Whole, some_of
 from cosched.core.config.kinds import Kind
 from cosched.core.config.words import MODES
 from cosched.core.errors import CoschedError
@@ -89,7 +89,7 @@ class Tune(Command):
             callback=lambda _, __, word: ALIGN if word == "both" else (word,),
             help="Align slices or not, or try both.",
         ),
-        repeats=option("--repeat", type=click.IntRange(1), help="Runs of the finalists."),
+        repeats=option("--repeat", type=Whole(1), help="Runs of the finalists."),
         resume=option(type=FILE, metavar="FILE", help="Keep finished runs in FILE."),
         testbed=part(
             TestbedOptions,

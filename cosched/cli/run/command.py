@@ -29,7 +29,7 @@ from cosched.cli.options import (
 )
 from cosched.cli.run.choices import Asked
 from cosched.cli.run.given import WORDS, Given
-from cosched.cli.values import RUN_TIME, Parsed
+from cosched.cli.values import RUN_TIME, Parsed, Whole
 from cosched.core.config.words import CARRIERS
 from cosched.linux.here import this_node
 from cosched.rundir.directories import run_dir_to_ask
@@ -109,7 +109,7 @@ class Run(Command):
 
     ranks: int | None = option(
         *WORDS["ranks"],
-        type=click.IntRange(min=1),
+        type=Whole(min=1),
         metavar="N",
         help="How many ranks.  [default: 1, or --ppn on each host]",
     )
@@ -122,7 +122,7 @@ class Run(Command):
         help="The same from a file, a host a line: n1, n1:2 or n1 slots=2.",
     )
     ppn: int | None = option(
-        type=click.IntRange(min=1), metavar="K", help="At most K ranks on a host."
+        type=Whole(min=1), metavar="K", help="At most K ranks on a host."
     )
     name: str | None = option(
         *WORDS["name"],

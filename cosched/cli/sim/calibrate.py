@@ -23,6 +23,7 @@ from cosched.cli.options import (
     run_limit_option,
 )
 from cosched.cli.printing import display_stream
+from cosched.cli.values import Whole
 
 
 @command("calibrate")
@@ -52,7 +53,7 @@ class Calibrate(Command):
     )
     repeats: int = option(
         "--repeat",
-        type=click.IntRange(1),
+        type=Whole(1),
         default=1,
         help="Runs of each program without cosched; the median counts.",
     )

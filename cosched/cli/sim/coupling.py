@@ -19,7 +19,7 @@ from cosched.cli.sim.options import (
     simulate,
     strict_option,
 )
-from cosched.cli.values import EnumChoice, Number, Parsed
+from cosched.cli.values import EnumChoice, Number, Parsed, Whole
 from cosched.core.cluster.coupling.groups import Timing
 from cosched.core.cluster.coupling.settings import (
     RELEASE,
@@ -90,12 +90,12 @@ class Couple(Command):
             help="Share of a machine that may be held; further jobs yield.",
         ),
         yield_cap=option(
-            type=click.IntRange(0),
+            type=Whole(0),
             metavar="N",
             help="A job that yielded N times holds; by default never.",
         ),
         raise_by=option(
-            type=click.IntRange(0),
+            type=Whole(0),
             metavar="N",
             help="Places that a job moves up in the queue with each yield; by default 0.",
         ),

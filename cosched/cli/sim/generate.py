@@ -9,6 +9,7 @@ import click
 from cosched.cli.declared import Command, argument, command, option, part
 from cosched.cli.files import writing
 from cosched.cli.sim.options import command_line, seed_option
+from cosched.cli.values import Whole
 from cosched.sim.logs.generate import Recipe, generate
 from cosched.sim.logs.swf import write_swf
 
@@ -30,8 +31,8 @@ class Generate(Command):
     out: Path = argument(type=click.Path(dir_okay=False, allow_dash=True, path_type=Path))
     recipe: Recipe = part(
         Recipe,
-        jobs=option(type=click.IntRange(1), required=True, help="How many."),
-        machine=option(type=click.IntRange(1), required=True, help="Nodes of the machine."),
+        jobs=option(type=Whole(1), required=True, help="How many."),
+        machine=option(type=Whole(1), required=True, help="Nodes of the machine."),
         load=option(
             type=float, help="Node-seconds of the jobs / node-seconds of the machine."
         ),

@@ -22,7 +22,7 @@ from cosched.cli.sim.options import (
     strict_option,
     write_results,
 )
-from cosched.cli.values import TIME, Number, several, some_of, whole
+from cosched.cli.values import TIME, Number, Whole, several, some_of, whole
 from cosched.core.cluster.queue.sizes.execution import EXECUTIONS
 from cosched.core.cluster.queue.sizes.settings import Control
 from cosched.core.cluster.queue.sizes.suspension import Suspension
@@ -152,13 +152,13 @@ class Malleable(Command):
     )
     most: int = option(
         "--ideal",
-        type=click.IntRange(100),
+        type=Whole(100),
         default=100,
         metavar="P",
         help="Ideal of malleable jobs, in percent of their size in the log.",
     )
     preferred: int | None = option(
-        type=click.IntRange(1),
+        type=Whole(1),
         metavar="P",
         help="Size beyond which jobs grow only while none waits, in percent of that in the "
         "log.  [default: the ideal]",
@@ -177,7 +177,7 @@ class Malleable(Command):
     control: Control = part(
         Control,
         harvest_limit=option(
-            type=click.IntRange(0), metavar="N", help="Harvest a job at most N times."
+            type=Whole(0), metavar="N", help="Harvest a job at most N times."
         ),
         protected_ns=option("--protect", type=TIME, help="Do not harvest younger jobs."),
         least_benefit=option(
@@ -193,11 +193,11 @@ class Malleable(Command):
         help="Suspend running jobs for waiting ones with at most this run time.",
     )
     suspend_limit: int = option(
-        type=click.IntRange(1), default=2, help="Suspend a job at most so often."
+        type=Whole(1), default=2, help="Suspend a job at most so often."
     )
-    count: int = option(type=click.IntRange(1), default=10_000, help="Jobs to generate.")
+    count: int = option(type=Whole(1), default=10_000, help="Jobs to generate.")
     traces: int = option(
-        type=click.IntRange(1),
+        type=Whole(1),
         default=1,
         help="Logs to generate; the figures are means over them.",
     )

@@ -14,7 +14,7 @@ from cosched.bench.workload.file import load_workload
 from cosched.cli.declared import Command, argument, command, flag, is_given, option, part
 from cosched.cli.options import PATH, json_file_option, parallel_option
 from cosched.cli.sim.options import calibration_option, simulate
-from cosched.cli.values import TIME, EnumChoice, Number, some_of
+from cosched.cli.values import TIME, EnumChoice, Number, Whole, some_of
 from cosched.core.node.knowledge import Expectation
 from cosched.core.node.settings import Settings
 from cosched.sim.nodes.expected import exact, read_lengths
@@ -94,7 +94,7 @@ class Nodes(Command):
     cluster: Cluster = part(
         Cluster,
         nodes=option(
-            type=click.IntRange(1, 65536),
+            type=Whole(1, 65536),
             default=64,
             help="For a workload by default those of its calibration.",
         ),
@@ -106,7 +106,7 @@ class Nodes(Command):
         spread_ns=_time("--spread", "Time within which the ranks of a job start."),
     )
     dom: int = option(
-        type=click.IntRange(1, 50),
+        type=Whole(1, 50),
         default=4,
         help="Degree of multiprogramming: jobs at once.",
     )

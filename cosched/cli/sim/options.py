@@ -18,6 +18,7 @@ from cosched.cli.declared import argument, option
 from cosched.cli.files import check_writable, write_outcome
 from cosched.cli.options import PATH
 from cosched.cli.printing import display_stream
+from cosched.cli.values import Whole
 from cosched.core.errors import CoschedError
 from cosched.sim.parallel import Outcome, OutcomeT, RunT, Work, carry_out_all
 from cosched.sim.progress import open_progress
@@ -69,7 +70,7 @@ def machine_option(
     help: str = "Nodes of the machine; the log's header says it by default.",
 ) -> Any:
     """``--machine NODES``; ``None`` by default."""
-    return option("--machine", type=click.IntRange(1), metavar="NODES", help=help)
+    return option("--machine", type=Whole(1), metavar="NODES", help=help)
 
 
 def strict_option() -> Any:
@@ -90,9 +91,7 @@ def seed_option(help: str = "Random seed.") -> Any:
 
 def repeat_option(default: int, help: str) -> Any:
     """``--repeat N``."""
-    return option(
-        "--repeat", type=click.IntRange(1), default=default, metavar="N", help=help
-    )
+    return option("--repeat", type=Whole(1), default=default, metavar="N", help=help)
 
 
 def save_option() -> Any:

@@ -19,7 +19,7 @@ from cosched.cli.sim.options import (
     simulate,
     strict_option,
 )
-from cosched.cli.values import some_of
+from cosched.cli.values import Whole, some_of
 from cosched.core.cluster.queue.policies import POLICIES
 from cosched.core.errors import CoschedError
 from cosched.sim.cells import duration, left_out
@@ -67,7 +67,7 @@ class Queue(Command):
     )
     machine: int | None = machine_option()
     blocks: int | None = option(
-        type=click.IntRange(1),
+        type=Whole(1),
         metavar="NODES",
         help="Jobs get aligned blocks of 1, 2, 4, ... times NODES nodes, like the"
         " partitions of a Blue Gene. Not with conservative.",

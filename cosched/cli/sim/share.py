@@ -17,7 +17,7 @@ from cosched.cli.sim.options import (
     simulate,
     strict_option,
 )
-from cosched.cli.values import TIME, Number, several
+from cosched.cli.values import TIME, Number, Whole, several
 from cosched.core.counting import counted
 from cosched.core.errors import CoschedError
 from cosched.core.node.settings import USUAL
@@ -57,7 +57,7 @@ class Share(Command):
     """
 
     traces: tuple[Path, ...] = logs_argument("TRACE.swf[.gz]...")
-    dom: int = option(type=click.IntRange(2), default=3, help="Jobs that may share a node.")
+    dom: int = option(type=Whole(2), default=3, help="Jobs that may share a node.")
     policy: str = option(
         "--queue",
         type=click.Choice(["easy", "fcfs"]),
@@ -82,9 +82,7 @@ class Share(Command):
             help="Part of its speed that a job loses for each job on its nodes.",
         ),
     )
-    first: int | None = option(
-        type=click.IntRange(2), metavar="N", help="Only the first N jobs."
-    )
+    first: int | None = option(type=Whole(2), metavar="N", help="Only the first N jobs.")
     machine: int | None = machine_option()
     strict: bool = strict_option()
     at_a_time: int = parallel_option()

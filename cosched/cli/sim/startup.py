@@ -12,7 +12,7 @@ import click
 from cosched.cli.declared import Command, command, option
 from cosched.cli.options import json_file_option, parallel_option
 from cosched.cli.sim.options import simulate
-from cosched.cli.values import SIZE, Number, several, some_of, whole
+from cosched.cli.values import SIZE, Number, Whole, several, some_of, whole
 from cosched.sim.startup.costs import Costs, read_costs
 from cosched.sim.startup.model import DESIGNS, ORDERS, PAPERS_ORDER, Stage, StartupRun
 from cosched.sim.startup.startup_runs import StartupOutcome, carry_out
@@ -89,9 +89,7 @@ class Startup(Command):
         default="old,new,pipelined",
         help="Designs to compare.",
     )
-    arity: int = option(
-        type=click.IntRange(1), default=2, help="Children of a node in the tree."
-    )
+    arity: int = option(type=Whole(1), default=2, help="Children of a node in the tree.")
     chunk_bytes: int = option(
         "--chunk",
         type=SIZE,
@@ -108,7 +106,7 @@ class Startup(Command):
     )
     table_bytes: int = option(
         "--table",
-        type=click.IntRange(0, 1 << 20),
+        type=Whole(0, 1 << 20),
         default=25,
         metavar="BYTES",
         help="Of a task in the network tables.",

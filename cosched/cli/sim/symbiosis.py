@@ -21,7 +21,7 @@ from cosched.cli.sim.shared_nodes import (
     simulate,
 )
 from cosched.cli.sim.symbiosis_log import Log
-from cosched.cli.values import Number
+from cosched.cli.values import Number, Whole
 from cosched.core.symbiosis.labels import WRONG_RUNS
 from cosched.sim.symbiotic.pairings import assess
 from cosched.sim.symbiotic.rounds import check_labels, experiment
@@ -70,7 +70,7 @@ class Pairs(Command):
 
     model: str = model_option("datastar")
     rounds: int = option(
-        type=click.IntRange(0),
+        type=Whole(0),
         default=0,
         show_default=False,
         metavar="N",
@@ -131,18 +131,16 @@ class Stream(Command):
     model: str = model_option("npb")
     placements: tuple[str, ...] = placements_option(",".join(NAMES), "One or several.")
     machine: int = option(
-        type=click.IntRange(1),
+        type=Whole(1),
         default=4,
         metavar="NODES",
         help="Nodes of the machine, with two halves each.",
     )
     recipe: StreamRecipe = part(
         StreamRecipe,
-        jobs=option(type=click.IntRange(1), metavar="N", help="Jobs of each stream."),
-        large=option(
-            type=click.IntRange(1), metavar="HALVES", help="Size of the large jobs."
-        ),
-        users=option(type=click.IntRange(1), metavar="N", help="Users of the stream."),
+        jobs=option(type=Whole(1), metavar="N", help="Jobs of each stream."),
+        large=option(type=Whole(1), metavar="HALVES", help="Size of the large jobs."),
+        users=option(type=Whole(1), metavar="N", help="Users of the stream."),
         wrong=option(
             type=Number(0, 1),
             metavar="SHARE",
@@ -158,14 +156,14 @@ class Stream(Command):
     order: str = order_option("largest")
     queue_limit: int = option(
         "--queue",
-        type=click.IntRange(1),
+        type=Whole(1),
         default=12,
         metavar="N",
         help="Greatest number of jobs that wait at a time.",
     )
     share_up_to: float | None = share_up_to_option("1")
     wrong_runs: int = option(
-        type=click.IntRange(0),
+        type=Whole(0),
         default=WRONG_RUNS,
         metavar="N",
         help="A label has no effect after so many wrong runs; 0: each has one.",

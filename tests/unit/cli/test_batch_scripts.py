@@ -161,7 +161,7 @@ def test_cosched_lines_win_over_slurms(desk):
         ("--nam x", "#COSCHED --nam: no such option; did you mean '--name'?"),
         ("--zz", "#COSCHED --zz: no such option."),
         ("--time never", "#COSCHED --time: 'never' is"),
-        ("--ranks=x", "#COSCHED --ranks: 'x' is not a valid integer"),
+        ("--ranks=x", "#COSCHED --ranks: 'x' is not a whole number of 1 or more"),
         ("--memory much", "#COSCHED --memory: 'much'"),
         ("--name", "#COSCHED --name: Option '--name' requires an argument."),
         ("./app", "#COSCHED './app': is no option."),
