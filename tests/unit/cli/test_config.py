@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosched.cli import main as program
+from cosched.cli import commands as program
 from cosched.cli.entry import run_cli
 from cosched.cli.nodes import config as config_command
 from cosched.cli.nodes import config_set

@@ -11,6 +11,7 @@ from cosched.cli.run import early_daemons
 from cosched.cli.run.early_daemons import begin_daemons
 from cosched.cli.run.plain import read_plain
 from cosched.core.errors import CoschedError
+from cosched.linux import proc
 from cosched.linux.here import this_node
 from cosched.node.lifetime import private_pair
 from cosched.node.lifetime.private_pair import begin_private_pair
@@ -90,7 +91,7 @@ def test_daemons_that_are_up_are_used(begins, tmp_path):
 
 
 def test_the_greeting_and_errors_come_from_the_child(monkeypatch):
-    paths = NodePaths(Path("/nowhere"), "n")
+    paths, children = NodePaths(Path("/nowhere"), "n"), proc.children(os.getpid())
     monkeypatch.setattr(private_pair, "_start", lambda paths: f"{paths.node} is up")
     assert begin_private_pair(paths).wait() == "n is up"
 
@@ -101,5 +102,4 @@ def test_the_greeting_and_errors_come_from_the_child(monkeypatch):
     with pytest.raises(CoschedError, match="no room"):
         begin_private_pair(paths).wait()
     begin_private_pair(paths).let_be()
-    with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)
+    assert proc.children(os.getpid()) == children

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from cosched.cluster.engines.native.job_bounds import change_bounds
+from cosched.cluster.engines.native.job_bounds import Wanted, change_all
 from cosched.cluster.engines.native.node_entries import NodeState
 from cosched.cluster.messages import (
     Chunk,
@@ -360,7 +360,8 @@ class Domain(RuleBasedStateMachine):
             return
         if jobs.records.live[number].submission.malleable:
             most = min(5, least + more)
-            self.call(change_bounds, jobs, number, least, most, None, "malleable")
+            wanted = Wanted(least, most, None)
+            self.call(change_all, jobs, [number], wanted, "malleable")
 
     @rule(name=st.sampled_from(NODES), killed=st.booleans())
     def lose(self, name, killed):
