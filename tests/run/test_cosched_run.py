@@ -150,7 +150,7 @@ def test_missing_mpi_prints_one_line():
     assert done.returncode == 1
     assert done.stderr == (
         "cosched-run: no MPI found: no mpiexec beside /nonexistent/python nor in PATH; "
-        "install one (/nonexistent/python -m pip install mpich) or name it with --mpi\n"
+        "install one (the system's package of MPICH) or name it with --mpi\n"
     )
 
 
