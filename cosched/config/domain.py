@@ -186,6 +186,9 @@ class DomainConfig:
         if self.coupling is None:
             return
         yield from self.coupling.own_name_mistakes(self.name)
+        if self.coupling.listen in owners:
+            text = f"{self.coupling.listen} is the address of "
+            yield Mistake("coupling.listen", text + owners[self.coupling.listen])
         if 0 < (self.coupling.yield_wait_ns or 0) < _LEAST_REST_NS:
             text = "is too short; write 0s, or 100ms or more"
             yield Mistake("coupling.yield_wait", text)

@@ -79,6 +79,10 @@ def test_agents_do_not_depend_on_the_coupling():
             "coupling.domains: eureka: 10.0.0.2:7580 is the address of this domain",
         ),
         (
+            {"controller": COUPLING["listen"]},
+            "coupling.listen: 10.0.0.1:7580 is the address of the controller",
+        ),
+        (
             {"coupling": {**COUPLING, "domains": {"eureka": "h:1", "lens": "h:1"}}},
             "coupling.domains: lens: h:1 is the address of domain eureka",
         ),
