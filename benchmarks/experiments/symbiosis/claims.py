@@ -23,6 +23,7 @@ from benchmarks.experiments.symbiosis.reasons import (
     CPU_WHY,
     DISK_WHY,
     EMULATED_WHY,
+    EMULATED_WHYS,
     MEMORY_WHY,
     NO_EFFECT,
     NOTHING_SLOWS,
@@ -372,8 +373,12 @@ def claims(part: str, documents: Documents) -> list[Claim]:
     others = own.get("quiet", {}).get("outside_median", 0.0)
     if others > QUIET:
         why = f"others used {others:.0%} of the machine meanwhile; measure on a quiet one"
-    elif own.get("setting", {}).get("emulated"):
-        why = EMULATED_WHY
-    else:
-        return found
-    return [one if one.apart else msgspec.structs.replace(one, why=why) for one in found]
+        return [_with_reason(one, why) for one in found]
+    if own.get("setting", {}).get("emulated"):
+        whys = EMULATED_WHYS
+        return [_with_reason(one, whys.get(one.what, EMULATED_WHY)) for one in found]
+    return found
+
+
+def _with_reason(claim: Claim, why: str) -> Claim:
+    return claim if claim.apart else msgspec.structs.replace(claim, why=why)

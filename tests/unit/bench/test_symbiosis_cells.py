@@ -29,6 +29,7 @@ from benchmarks.experiments.symbiosis.measured import (
     table_cells,
 )
 from benchmarks.experiments.symbiosis.pictures import draw
+from benchmarks.experiments.symbiosis.reasons import EMULATED_WHY, EMULATED_WHYS
 from benchmarks.experiments.symbiosis.report import ON_EMULATED_NODE, ON_MACHINE
 from benchmarks.experiments.verdicts import NO, UNDECIDED
 from benchmarks.kernels.build import KERNELS, PROGRAMS
@@ -271,6 +272,17 @@ def test_btio_of_the_paper_is_near_the_paper():
     found = nas_verdicts(PAPER_ALONE, PAPER_BESIDE)
     assert len(found) == 3 + 12
     assert set(found.values()) == {"within 1%"}
+
+
+def test_reasons_of_the_emulated_node_belong_to_claims():
+    document = nas_documents(PAPER_ALONE, PAPER_BESIDE)["table2"]
+    document["setting"] = {"emulated": {}}
+    plain = {one.what: one.why for one in claims("table2", {"table2": document})}
+    document["setting"] = {"emulated": {"processors": 8}}
+    emulated = {one.what: one.why for one in claims("table2", {"table2": document})}
+    assert plain.keys() == emulated.keys()
+    assert {what: emulated[what] for what in EMULATED_WHYS} == EMULATED_WHYS
+    assert emulated["IS beside BTIO EP"] == EMULATED_WHY != plain["IS beside BTIO EP"]
 
 
 def test_dt_has_figures_and_no_claim():
