@@ -183,13 +183,19 @@ class DomainConfig:
             yield from self._mistakes_with_blocks(self.queue.block)
         if self.symbiosis.divides:
             yield from self._mistakes_with_parts()
-        if self.coupling is None:
-            return
-        yield from self.coupling.own_name_mistakes(self.name)
-        if self.coupling.listen in owners:
-            text = f"{self.coupling.listen} is the address of "
-            yield Mistake("coupling.listen", text + owners[self.coupling.listen])
-        if 0 < (self.coupling.yield_wait_ns or 0) < _LEAST_REST_NS:
+        if self.coupling is not None:
+            yield from self._mistakes_with_coupling(self.coupling, owners)
+
+    def _mistakes_with_coupling(
+        self, coupling: CouplingTable, owners: Mapping[str, str]
+    ) -> Iterator[Mistake]:
+        """Yields names and addresses that cannot be, and settings that do not combine with
+        a coupling. owners: the members of the domain, by address."""
+        yield from coupling.own_name_mistakes(self.name)
+        if coupling.listen in owners:
+            text = f"{coupling.listen} is the address of "
+            yield Mistake("coupling.listen", text + owners[coupling.listen])
+        if 0 < (coupling.yield_wait_ns or 0) < _LEAST_REST_NS:
             text = "is too short; write 0s, or 100ms or more"
             yield Mistake("coupling.yield_wait", text)
         if self.queue.size != RIGID:
