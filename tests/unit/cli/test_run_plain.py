@@ -8,14 +8,7 @@ import pytest
 from cosched.cli.run.command import Run
 from cosched.cli.run.label import label_text
 from cosched.cli.run.plain import read_plain
-
-
-def by_click(words, monkeypatch):
-    """Returns what click makes of a command line."""
-    found = []
-    monkeypatch.setattr("cosched.cli.run.start.start", found.append)
-    Run.click_command.main(words, standalone_mode=False)
-    return found[0]
+from tests.unit.cli.clicked import by_click
 
 
 @pytest.mark.parametrize(
@@ -36,10 +29,8 @@ def by_click(words, monkeypatch):
     ],
 )
 def test_both_read_the_same(line, monkeypatch):
-    words = line.split()
-    found = read_plain(words)
-    assert found is not None
-    assert found == by_click(words, monkeypatch)
+    found = by_click(Run, "cosched.cli.run.start.start", line, monkeypatch)
+    assert read_plain(line.split()) == found
 
 
 @pytest.mark.parametrize(

@@ -6,14 +6,7 @@ import pytest
 
 from cosched.cli.domain.plain import read_plain
 from cosched.cli.domain.submit import Submit
-
-
-def by_click(words, monkeypatch):
-    """Returns what click makes of a command line."""
-    found = []
-    monkeypatch.setattr("cosched.cli.domain.submitting.submit", found.append)
-    Submit.click_command.main(words, standalone_mode=False)
-    return found[0]
+from tests.unit.cli.clicked import by_click
 
 
 @pytest.mark.parametrize(
@@ -35,10 +28,8 @@ def by_click(words, monkeypatch):
     ],
 )
 def test_both_read_the_same(line, monkeypatch):
-    words = line.split()
-    found = read_plain(words)
-    assert found is not None
-    assert found == by_click(words, monkeypatch)
+    found = by_click(Submit, "cosched.cli.domain.submitting.submit", line, monkeypatch)
+    assert read_plain(line.split()) == found
 
 
 @pytest.mark.parametrize(
