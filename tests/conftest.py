@@ -108,7 +108,7 @@ def no_output_in_the_repository():
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection():
-    """Looks for no garbage: what comes stays, and searches take a third of the time."""
+    """Looks for no garbage: all objects stay, and searches take a third of the time."""
     gc.disable()
     try:
         return (yield)
