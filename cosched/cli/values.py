@@ -146,7 +146,7 @@ def whole(least: int, most: int | None = None) -> Parser:
     return parse
 
 
-def _not_whole(word: str, least: int | None, most: int | None) -> str:
+def _not_whole(word: str, least: float | None, most: float | None) -> str:
     if least is None:
         kind = f"of {most} or less"
     else:
@@ -164,8 +164,7 @@ class Whole(click.IntRange):
         try:
             return super().convert(value, param, ctx)
         except click.BadParameter:
-            least, most = (None if b is None else int(b) for b in (self.min, self.max))
-            self.fail(_not_whole(str(value), least, most), param, ctx)
+            self.fail(_not_whole(str(value), self.min, self.max), param, ctx)
 
 
 class Number(click.FloatRange):

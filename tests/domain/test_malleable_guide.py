@@ -178,7 +178,7 @@ def test_bounds_survive_a_killed_controller(shell):
 #: Commands that are refused while job 1 runs on 4 nodes, and what their line has.
 REFUSED = {
     "cosched submit --min 3 --ideal 2 true": "--min 3 is above --ideal 2",
-    "cosched submit --min 0 true": "'--min': 0 is not in the range x>=1",
+    "cosched submit --min 0 true": "'--min': '0' is not a whole number of 1 or more",
     "cosched submit --min 5 --ideal 5 true": "needs 5 nodes, the domain has 4",
     "cosched submit --min 1 --nodes 2 true": "--nodes is not for jobs with --min",
     "cosched resize 1 3..2": "job 1: minimum 3 is above ideal 2",

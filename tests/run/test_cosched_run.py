@@ -102,7 +102,7 @@ def test_no_shim_sets_no_variables(cosched_run, task):
     [
         ((), 2, "Missing PROGRAM."),
         (("--unknown", "x"), 2, "--unknown"),
-        (("-n", "0", "x"), 2, "0 is not in the range"),
+        (("-n", "0", "x"), 2, "'0' is not a whole number of 1 or more"),
         (("-n", "two", "x"), 2, "'two' is not a whole number of 1 or more"),
         (("--hosts", "a,a", "true"), 2, "'a,a' names a twice"),
         (("--json", "true"), 2, "--json needs --dry-run"),

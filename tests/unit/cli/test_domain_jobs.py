@@ -593,7 +593,7 @@ def test_why_lists_the_changes_of_a_jobs_size(desk):
             ["--min", "1", "--preferred", "5", "--ideal", "4"],
             "--preferred 5 is above --ideal 4.",
         ),
-        (["--min", "0"], "0 is not in the range x>=1."),
+        (["--min", "0"], "'0' is not a whole number of 1 or more."),
         (["--min", "1", "-n", "4"], "-n is not for jobs with --min"),
         (["--min", "1", "--nodes", "4"], "--nodes is not for jobs with --min"),
         (["--min", "1", "--mate", "a@b"], "--mate is not for jobs with --min"),

@@ -39,7 +39,7 @@ from cosched.shm.region_values import CARRIERS as IN_REGIONS
 from tests.unit.core.settings_samples import required, tables_of, values_of
 
 FILES = (Sections, DomainConfig, SlurmDomain, Workload, Calibration)
-COUPLING = CouplingTable("127.0.0.1:1", {"e": "127.0.0.1:2"}, metrics="127.0.0.1:3")
+COUPLING = CouplingTable("127.0.0.1:4", {"e": "127.0.0.1:5"}, metrics="127.0.0.1:3")
 #: The values of keys that take few of those of their kind, or one: a random value would
 #: nearly always be refused.
 SAMPLES = {
