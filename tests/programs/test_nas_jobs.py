@@ -157,7 +157,9 @@ def test_small_writes_of_several_ranks_pay_a_seek_each(built, tmp_path):
     assert emulated_rate(built, tmp_path, node, "btio-s", 1) > 5 / (LINES / 2 * 0.005) * 2
 
 
-def test_each_own_file_pays_a_seek_and_a_collective_write_none(built, tmp_path):
+def test_own_files_pay_a_seek_and_a_collective_write_none(built, tmp_path):
     node = EmulatedNode(stretch=1.0, bus_mb_s=1e5, stream_mb_s=1e5, seek_ms=400.0)
-    assert emulated_rate(built, tmp_path, node, "btio-e", 2, 2.0) <= 5 / (2 * 0.4) * 1.25
-    assert emulated_rate(built, tmp_path, node, "btio-f", 2, 2.0) > 5 / (2 * 0.4) * 1.25
+    # The rank that was served last may come first again: one seek a solution is certain.
+    one_seek = 5 / 0.4 * 1.1
+    assert emulated_rate(built, tmp_path, node, "btio-e", 2, 2.0) <= one_seek
+    assert emulated_rate(built, tmp_path, node, "btio-f", 2, 2.0) > one_seek
