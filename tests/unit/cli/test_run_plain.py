@@ -8,19 +8,15 @@ import pytest
 from cosched.cli.run.command import Run
 from cosched.cli.run.label import label_text
 from cosched.cli.run.plain import read_plain
-from tests.unit.cli.clicked import by_click
+from tests.unit.cli.clicked import LEFT_TO_CLICK, PLAIN, by_click
 
 
 @pytest.mark.parametrize(
     "line",
     [
-        "app",
-        "app -n 4 --help",
-        "-- app -x",
+        *PLAIN,
         "-- -app",
         "mpiexec -n 2 app -- x",
-        "-n 4 app",
-        "-np 4 --ppn 2 app a b",
         "--ranks 4 -n 2 --job mine -v app",
         "--account --verbose --time 1:30 --memory 8G app",
         "--hosts n[1-3] --mpi openmpi --run-dir some/where app",
@@ -36,10 +32,9 @@ def test_both_read_the_same(line, monkeypatch):
 @pytest.mark.parametrize(
     "line",
     [
-        *("", "-n 4", "--", "-n 0 app", "-n x app", "-n4 app", "-n", "--help", "-h app"),
-        *("--ppn=2 app", "--dry-run app", "--domain app", "--status none app"),
-        *("--time 0 app", "--time 2000d app", "--memory big app", "--job a/b app"),
-        *("--no-shim --memory 1G app", "--hosts a,a app", "--what app"),
+        *LEFT_TO_CLICK,
+        *("--dry-run app", "--domain app", "--status none app", "--job a/b app"),
+        *("--no-shim --memory 1G app", "--hosts a,a app"),
     ],
 )
 def test_other_lines_are_left_to_click(line):

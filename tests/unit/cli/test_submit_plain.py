@@ -6,18 +6,14 @@ import pytest
 
 from cosched.cli.domain.plain import read_plain
 from cosched.cli.domain.submit import Submit
-from tests.unit.cli.clicked import by_click
+from tests.unit.cli.clicked import LEFT_TO_CLICK, PLAIN, by_click
 
 
 @pytest.mark.parametrize(
     "line",
     [
-        "app",
+        *PLAIN,
         "true",
-        "-- app -x",
-        "app -n 4 --help",
-        "-n 4 app",
-        "-np 4 --ppn 2 app a b",
         "-N 2 --ppn 2 --time 1:30 --memory 8G app",
         "--ranks 4 -n 2 --name mine --label --bind app",
         "--nodes 2 --exclusive --hold --requeue app",
@@ -35,9 +31,8 @@ def test_both_read_the_same(line, monkeypatch):
 @pytest.mark.parametrize(
     "line",
     [
-        *("", "-n 4", "--", "-n 0 app", "-n x app", "-n4 app", "-n", "--help", "-h app"),
-        *("--ppn=2 app", "--array 1-4 app", "--min 1 app", "--after 3 app", "--cwd / app"),
-        *("--time 0 app", "--time 2000d app", "--memory big app", "--what app", "- app"),
+        *LEFT_TO_CLICK,
+        *("--array 1-4 app", "--min 1 app", "--after 3 app", "--cwd / app", "- app"),
         *("--exclusive --share app", "--wait --input - app", "--limited-by cpu app"),
     ],
 )
