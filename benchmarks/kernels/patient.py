@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Any
 
-import numpy as np
 from mpi4py import MPI
 
 from benchmarks.npb.link import Array, Link
@@ -41,17 +39,8 @@ class PatientLink(Link):
         self._count_collective(0)
         self._wait(self._comm.Ibarrier())
 
-    def sum(self, value: Any) -> Any:
-        mine = np.array(value, order="C")
-        total = np.empty_like(mine)
-        self._count_collective(mine.nbytes)
-        self._wait(self._comm.Iallreduce(mine, total, MPI.SUM))
-        return total if total.ndim else total[()]
-
-    def agree(self, verdict: bool) -> bool:
-        mine, found = np.array(verdict, np.int32), np.empty((), np.int32)
-        self._wait(self._comm.Iallreduce(mine, found, MPI.MIN))
-        return bool(found)
+    def _combine(self, mine: Array, into: Array, operation: MPI.Op) -> None:
+        self._wait(self._comm.Iallreduce(mine, into, operation))
 
     def _wait(self, request: MPI.Request) -> None:
         PatientRequest(request, self._sleeps).Wait()

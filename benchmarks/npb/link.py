@@ -62,13 +62,13 @@ class Link:
         mine = np.array(value, order="C")
         total = np.empty_like(mine)
         self._count_collective(mine.nbytes)
-        self._comm.Allreduce(mine, total, MPI.SUM)
+        self._combine(mine, total, MPI.SUM)
         return total if total.ndim else total[()]
 
     def largest(self, value: float) -> float:
         mine, found = np.array(value, np.float64), np.empty((), np.float64)
         self._count_collective(mine.nbytes)
-        self._comm.Allreduce(mine, found, MPI.MAX)
+        self._combine(mine, found, MPI.MAX)
         return float(found)
 
     def gather(self, mine: Array) -> Array:
@@ -100,7 +100,9 @@ class Link:
 
     def agree(self, verdict: bool) -> bool:
         """Whether it is true on every rank. Not counted."""
-        return bool(self._comm.allreduce(verdict, MPI.LAND))
+        mine, found = np.array(verdict, np.int32), np.empty((), np.int32)
+        self._combine(mine, found, MPI.MIN)
+        return bool(found)
 
     def first_of(self, text: str) -> str:
         """Returns the text of rank 0 on every rank. Not counted."""
@@ -126,6 +128,10 @@ class Link:
     def open_file(self, path: Path, mode: int) -> MPI.File:
         """Opens a file that all ranks share. MPI.Exception if it cannot be opened."""
         return MPI.File.Open(self._comm, str(path), mode)
+
+    def _combine(self, mine: Array, into: Array, operation: MPI.Op) -> None:
+        """Combines the items of all ranks, on every rank. Not counted."""
+        self._comm.Allreduce(mine, into, operation)
 
     def _count_message(self, data: Array) -> None:
         self._sent[0] += 1
