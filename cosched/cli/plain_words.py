@@ -11,6 +11,7 @@ from typing import Any
 
 from cosched.core.decoding import parse_integer
 from cosched.core.errors import CoschedError
+from cosched.core.units import LENGTH_MAX_NS, parse_run_time
 
 #: Reads the value of an option. Raises CoschedError for a bad one.
 Reader = Callable[[str], Any]
@@ -20,6 +21,14 @@ _MOST = (1 << 31) - 1
 def count(text: str) -> int:
     """Reads a number from 1 on."""
     return parse_integer(text, "", 1, _MOST)
+
+
+def run_time(text: str) -> int:
+    """Reads the longest time of a job, in nanoseconds."""
+    time_ns = parse_run_time(text)
+    if not 0 < time_ns <= LENGTH_MAX_NS:
+        raise CoschedError(f"{text}: is no run time of a job")
+    return time_ns
 
 
 class PlainWords:

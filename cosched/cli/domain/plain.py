@@ -12,28 +12,20 @@ from pathlib import Path
 
 from cosched.cli.domain.given import WORDS, Given
 from cosched.cli.domain.script_lines import file_of, read_script
-from cosched.cli.plain_words import PlainWords, Reader, count
+from cosched.cli.plain_words import PlainWords, Reader, count, run_time
 from cosched.cluster.submission_request import FROM_CLIENT
 from cosched.core.errors import CoschedError
-from cosched.core.units import LENGTH_MAX_NS, NS_PER_S, parse_bytes, parse_run_time
+from cosched.core.units import NS_PER_S, parse_bytes
 from cosched.jobs.job import Job
 from cosched.linux.files.owners import without_links
 from cosched.rundir.directories import domain_dir_to_ask
-
-
-def _seconds(text: str) -> float:
-    time_ns = parse_run_time(text)
-    if not 0 < time_ns <= LENGTH_MAX_NS:
-        raise CoschedError(f"{text}: is no run time of a job")
-    return time_ns / NS_PER_S
-
 
 #: By the field of ``Job``: the reader of the option's value. None: a flag.
 _OF_JOB: Mapping[str, Reader | None] = {
     "ranks": count,
     "nodes": count,
     "ppn": count,
-    "time_s": _seconds,
+    "time_s": lambda text: run_time(text) / NS_PER_S,
     "name": str,
     "label": None,
     "bind": None,

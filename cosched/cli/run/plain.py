@@ -9,12 +9,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-from cosched.cli.plain_words import PlainWords, Reader, count
+from cosched.cli.plain_words import PlainWords, Reader, count, run_time
 from cosched.cli.run.choices import Asked
 from cosched.cli.run.given import WORDS, Given
-from cosched.core.units import LENGTH_MAX_NS, parse_bytes, parse_run_time
+from cosched.core.units import parse_bytes
 from cosched.launch.given.hosts import parse_hosts
 from cosched.linux.files.owners import without_links
 from cosched.linux.here import this_node
@@ -29,7 +28,7 @@ _OPTIONS: Mapping[str, Reader | None] = {
     "name": check_job_name,
     "mpi": str,
     "memory_bytes": parse_bytes,
-    "time_ns": parse_run_time,
+    "time_ns": run_time,
     "run_dir": lambda text: without_links(Path(text).absolute()),
     "account": None,
     "verbose": None,
@@ -50,7 +49,7 @@ def read_plain(words: Sequence[str]) -> Given | None:
         return None
     found, argv = read
     asked = Asked(**{name: found.pop(name) for name in _ASKED if name in found})
-    if not _fit(found, asked):
+    if "memory_bytes" in found and not asked.coschedules:
         return None
     names_run_dir = "run_dir" in found
     if not names_run_dir:
@@ -58,11 +57,3 @@ def read_plain(words: Sequence[str]) -> Given | None:
             os.environ, os.geteuid(), this_node(os.environ)
         ).absolute()
     return Given(argv=argv, asked=asked, names_run_dir=names_run_dir, **found)
-
-
-def _fit(found: Mapping[str, Any], asked: Asked) -> bool:
-    """Returns whether the options allow each other, and the times their bounds."""
-    if "memory_bytes" in found and not asked.coschedules:
-        return False
-    time_ns: int = found.get("time_ns", 1)
-    return 0 < time_ns <= LENGTH_MAX_NS
