@@ -169,7 +169,7 @@ def run(
     name: str, seconds: float, folder: Path, kernels: Kernels, functions: Kernels
 ) -> int:
     """Runs a job as ``c/kernel.h`` describes it. The exit status. Raises CoschedError.
-    kernels: of the benchmark; functions: of the emulated node."""
+    kernels: the benchmark's C functions; functions: those of the emulated node."""
     node = Node(name, functions)
     link = PatientLink(MPI.COMM_WORLD, node.is_emulated)
     started = int(os.environ.get("PMI_SIZE") or os.environ.get("OMPI_COMM_WORLD_SIZE") or 1)

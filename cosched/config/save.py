@@ -51,9 +51,11 @@ def with_other_nodes(
     trusted: Collection[str] = (),
     removed: Collection[str] = (),
 ) -> str:
-    """Returns the text of a ``domain.toml`` with other nodes. name: stands for the file in
-    errors. added: their addresses by name. trusted: those that go into ``root_from``.
-    removed: these leave ``root_from`` and the lists of ``[resources]``, too."""
+    """Returns the text of a ``domain.toml`` with other nodes.
+
+    name: stands for the file in errors. added: addresses by name. trusted: new names in
+    ``root_from``. removed: names that leave ``root_from`` and ``[resources]``, too.
+    """
     document = _parsed(text, name)
     nodes = _section(document, "nodes", name)
     for each in removed:

@@ -1,7 +1,7 @@
 """BTIO: BT that writes its solution to files every 5 steps (NASA report NAS-03-002).
 
-At its end it reads all solutions back. It checks the mean of their errors and the residual
-of the last one. ``solution_file`` has the three ways to write. The seconds contain the
+At its end it reads all solutions back. It checks the mean of their errors and the last
+residual. ``solution_file`` has the three ways to write. The seconds contain the
 writes, not the reads.
 """
 

@@ -12,7 +12,7 @@
 /* A call before the loop, as a rank that joins gets it; the bytes of a bcast follow. */
 struct cosched_before_loop {
     enum { COSCHED_SCATTER = 1, COSCHED_BCAST = 2 } call;
-    int64_t bytes; /* of a row, or of the value */
+    int64_t bytes; /* size of a row, or of the value */
 };
 
 /* Records a call. value: its bytes; NULL for a scatter. Collective. Returns 0 or an error. */

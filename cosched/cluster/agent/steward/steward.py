@@ -145,7 +145,7 @@ class Steward:
         self._input: InputPipe | None = None
         self._outputs = TaskOutputs(self._watch, self.report)
         self._ending = False
-        self._shared_memory: Files = {}  # of the tasks that run
+        self._shared_memory: Files = {}  # files that tasks have mapped
         self._began = self._look_at = math.inf  # when the tasks begin, and are looked at
         self._kill_at: float | None = None
         self._over_at: float | None = None  # the tasks have ended; descendants may linger
