@@ -8,28 +8,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Protocol
 
 from cosched.rundir.lock import DaemonLock
+from cosched.service.listener import UnixListener
 
 log = logging.getLogger(__name__)
-
-
-class Listening(Protocol):
-    """A socket that can listen again under its name."""
-
-    def renew(self) -> Path | None:
-        """Listens again if the name was removed; then it returns the name."""
-
-    def is_replaced(self) -> bool:
-        """Returns whether another socket has the name."""
 
 
 class Presence:
     """The lock and the sockets of one daemon. replaced: another daemon has the lock."""
 
-    def __init__(self, lock: DaemonLock, sockets: Sequence[Listening]) -> None:
+    def __init__(self, lock: DaemonLock, sockets: Sequence[UnixListener]) -> None:
         self.replaced = False
         self._lock = lock
         self._sockets = sockets
