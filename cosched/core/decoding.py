@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import re
+from abc import ABC, abstractmethod
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
@@ -47,8 +48,8 @@ class Malformed(CoschedError):
         self.detail = detail or line
 
 
-class JsonDecoder(Generic[T]):
-    """Decodes JSON into values of one type.
+class _Decoder(ABC, Generic[T]):
+    """Decodes one format into values of one type.
 
     kind: the type, as ``msgspec`` takes it. what: names the input in errors, as in "a
     submission". most_bytes: longer input is malformed.
@@ -61,11 +62,13 @@ class JsonDecoder(Generic[T]):
         self._what = what
         self._most_bytes = most_bytes
 
-    @cached_property
-    def _decoder(self) -> msgspec.json.Decoder[Any]:
-        import msgspec  # slow to import; a program may decode nothing
+    @abstractmethod
+    def _make(self) -> Any:
+        """Returns the decoder of ``msgspec``, which is slow to import."""
 
-        return msgspec.json.Decoder(self._kind)
+    @cached_property
+    def _decoder(self) -> Any:
+        return self._make()  # at the first input: a program may decode nothing
 
     def decode(self, data: bytes | bytearray | memoryview | str) -> T:
         """Returns the value. Raises Malformed."""
@@ -76,29 +79,22 @@ class JsonDecoder(Generic[T]):
             raise _malformed(self._what, error) from None
 
 
-class MessagePackDecoder(Generic[T]):
-    """Decodes MessagePack into values of one type; the parameters of ``JsonDecoder``."""
+class JsonDecoder(_Decoder[T]):
+    """Decodes JSON."""
 
-    def __init__(
-        self, kind: type[T] | Any, what: str, most_bytes: int = DOCUMENT_MOST
-    ) -> None:
-        self._kind = kind
-        self._what = what
-        self._most_bytes = most_bytes
+    def _make(self) -> msgspec.json.Decoder[Any]:
+        import msgspec
 
-    @cached_property
-    def _decoder(self) -> msgspec.msgpack.Decoder[Any]:
+        return msgspec.json.Decoder(self._kind)
+
+
+class MessagePackDecoder(_Decoder[T]):
+    """Decodes MessagePack."""
+
+    def _make(self) -> msgspec.msgpack.Decoder[Any]:
         import msgspec
 
         return msgspec.msgpack.Decoder(self._kind)
-
-    def decode(self, data: bytes | bytearray | memoryview) -> T:
-        """Returns the value. Raises Malformed."""
-        _check_length(data, self._what, self._most_bytes)
-        try:
-            return cast(T, self._decoder.decode(data))
-        except _errors() as error:
-            raise _malformed(self._what, error) from None
 
 
 _any_json: JsonDecoder[Any] = JsonDecoder(Any, "JSON")
