@@ -8,7 +8,6 @@ objects whose length alone has a meaning. Tests compare their times with the mac
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 from cosched.core.cluster.startup.tables import (
     Command,
@@ -25,18 +24,8 @@ from cosched.core.cluster.startup.tree import Position, Tree
 MACHINES_UP_TO = 496
 
 
-class Tables(Protocol):
-    """How a simulation exchanges tables."""
-
-    def machine(self, kind: type[Exchange], tree: Tree, place: Position) -> Exchange:
-        """Returns the exchange of a node."""
-
-    def join(self, parts: Sequence[Sequence[Position]]) -> Sequence[Position]:
-        """Returns several sets of tables as one."""
-
-
-class Kept:
-    """The machines themselves."""
+class Tables:
+    """How a simulation exchanges tables: by the machines themselves."""
 
     def machine(self, kind: type[Exchange], tree: Tree, place: Position) -> Exchange:
         """Returns the exchange of a node."""
@@ -47,21 +36,19 @@ class Kept:
         return tuple(place for part in parts for place in part)
 
 
-class Counted:
+class Counted(Tables):
     """Machines that count."""
 
     def machine(self, kind: type[Exchange], tree: Tree, place: Position) -> Exchange:
-        """Returns the exchange of a node."""
         return _COUNTED[kind](tree, place)
 
     def join(self, parts: Sequence[Sequence[Position]]) -> Sequence[Position]:
-        """Returns several sets of tables as one."""
         return range(sum(map(len, parts)))
 
 
 def tables_for(nodes: int) -> Tables:
     """Returns the way that suits a number of nodes."""
-    return Kept() if nodes <= MACHINES_UP_TO else Counted()
+    return Tables() if nodes <= MACHINES_UP_TO else Counted()
 
 
 class _Counting(Exchange):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from cosched.core.cluster.startup.tables import SendTables
 from cosched.sim.startup.costs import Costs
-from cosched.sim.startup.counted import Counted, Kept
+from cosched.sim.startup.counted import Counted, Tables
 from cosched.sim.startup.driver import Start
 from cosched.sim.startup.model import StartupRun
 from cosched.sim.startup.network import Message, links_for
@@ -104,7 +104,7 @@ class Sizes:
         self.start.network.send = noted
 
 
-@pytest.mark.parametrize("how", [Kept(), Counted()], ids=["kept", "counted"])
+@pytest.mark.parametrize("how", [Tables(), Counted()], ids=["kept", "counted"])
 def test_tables_that_come_together_leave_in_messages_of_a_chunk(how):
     # Six tables of 3,200 bytes fill a message.
     sizes = Sizes(StartupRun("pipelined", 16, 128, chunk_bytes=16 << 10), how)
@@ -117,7 +117,7 @@ def test_tables_that_come_together_leave_in_messages_of_a_chunk(how):
 @pytest.mark.parametrize("design", ["new", "through-root"])
 def test_tables_of_other_designs_leave_in_one_message(design):
     run = StartupRun(design, 16, 128, chunk_bytes=16 << 10)
-    sizes = Sizes(run, Kept())
+    sizes = Sizes(run, Tables())
     sizes.start._queue(0, SendTables(1, range(9), last=False))
     sizes.start._queue(0, SendTables(1, range(9, 13), last=True))
     assert sizes.found == [13]
@@ -126,5 +126,5 @@ def test_tables_of_other_designs_leave_in_one_message(design):
 def test_a_start_takes_the_same_time_with_a_very_large_window():
     run = StartupRun("pipelined", 20, 4)
     large = replace(run, costs=replace(run.costs, window_bytes=1e12))
-    times = [Start(each, Kept()).carry_out(no_progress) for each in (run, large)]
+    times = [Start(each, Tables()).carry_out(no_progress) for each in (run, large)]
     assert times[0] == times[1]
