@@ -101,8 +101,26 @@ def test_job_without_a_word_has_whole_nodes(store):
             numbers[1]: (((1, 1),), (), (4,)),
         }
         waits = await ask(controller, numbers[2])
-        assert waits["why"].startswith("waits: 0 nodes free, needs 1; expected ")
+        assert waits["why"].startswith(
+            "waits: 0 nodes free, needs 1; its start is not known, as job 1 is the first of "
+            "its kind"
+        )
         assert (waits["shares"], waits["halves"]) == (False, [])
+
+    asyncio.run(scenario())
+
+
+def test_job_on_whole_nodes_has_no_limit_that_no_user_named(store):
+    async def scenario():
+        controller = controller_of(store)
+        whole = controller.submit(ranks=4, exclusive=True)
+        halves = controller.submit(ranks=4, **MEMORY)
+        limited = controller.submit(ranks=4, time_ns=60 * 10**9)
+        await passes()
+        jobs = controller.jobs.queue.jobs
+        found = [jobs[number].job for number in (whole, halves, limited)]
+        assert [job.limited for job in found] == [False, False, True]
+        assert [job.known for job in found] == [False, False, True]
 
     asyncio.run(scenario())
 

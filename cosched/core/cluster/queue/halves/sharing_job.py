@@ -53,6 +53,8 @@ def whole_nodes_job(job: Job) -> SharingJob:
         job.submit_ns,
         job.exclusive,
         job.waits_for_mates,
+        job.limited,
+        job.known,
         application="",
         limits=frozenset(),
         shares=False,
