@@ -102,8 +102,8 @@ def test_job_without_a_word_has_whole_nodes(store):
         }
         waits = await ask(controller, numbers[2])
         assert waits["why"].startswith(
-            "waits: 0 nodes free, needs 1; its start is not known, as job 1 is the first of "
-            "its kind"
+            "waits: 0 nodes free, needs 1; its start is not known, as job 1 is the first "
+            "of its kind"
         )
         assert (waits["shares"], waits["halves"]) == (False, [])
 
