@@ -13,8 +13,8 @@ import subprocess
 
 import pytest
 
-from scripts.vmlab.release import RELEASES
 from tests.places import ROOT
+from tests.tools.deb import NAME, given_package, suite_of
 
 pytestmark = [
     pytest.mark.long,
@@ -49,12 +49,7 @@ exec chroot . env -i PATH=$path HOME=/root UCX_LOG_LEVEL=fatal bash -ec "$SCRIPT
 def given(tmp_path_factory):
     """A folder with the package and a program."""
     folder = tmp_path_factory.mktemp("given")
-    if built := os.environ.get("COSCHED_DEB"):
-        shutil.copy(built, folder / "cosched.deb")
-    else:
-        subprocess.run([ROOT / "scripts/package", "deb", folder], check=True, timeout=1800)
-        (package,) = folder.glob("cosched_*.deb")
-        package.rename(folder / "cosched.deb")
+    given_package(folder)
     subprocess.run(["mpicc.mpich", RING, "-o", folder / "ring"], check=True)
     return folder
 
@@ -64,14 +59,7 @@ def base(given, tmp_path_factory):
     """The root of a small Debian, of the release for which the package is."""
     folder = tmp_path_factory.mktemp("base") / "root"
     command = ("mmdebstrap", "--mode=root", "--variant=minbase", f"--include={WITH}")
-    version = subprocess.run(
-        ["dpkg-deb", "--field", given / "cosched.deb", "Version"],
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
-    number = int(version.rpartition("~debian")[2])
-    (suite,) = (each.suite for each in RELEASES.values() if each.number == number)
+    suite = suite_of(given / NAME)
     subprocess.run([*command, suite, folder], check=True, timeout=1200)
     return folder
 
