@@ -73,6 +73,11 @@ class Cost:
     cpu_s: dict[str, float]  #: the CPU time of all programs of a kind
     packets: int  #: that the machine of the controller sent and received
 
+    def beyond_ms(self, idle: Cost, kind: str) -> float:
+        """Returns the CPU time of a kind beyond that of idle members in the same time."""
+        beside_s = idle.cpu_s[kind] * self.seconds / idle.seconds
+        return 1e3 * (self.cpu_s[kind] - beside_s)
+
 
 @contextlib.contextmanager
 def in_a_lab(run_dir: Path, nodes: int) -> Iterator[Place]:
@@ -227,7 +232,7 @@ def measure(place: Place, seconds: float, jobs: int) -> dict[str, float]:
         found["daemons of a node, s/min"] = _daemons_s(idle) / minutes / nodes
         found["daemons of a node, MiB"] = pss_mib(daemons) / nodes
     read = cost_of(place, partial(read_metrics, place))
-    found["metrics: controller, ms"] = 1e3 * read.cpu_s["controller"] / SCRAPES
+    found["metrics: controller, ms"] = read.beyond_ms(idle, "controller") / SCRAPES
     found["metrics, kB"] = read_metrics(place) / 1e3
     if place.daemons:
         found |= dashboard(place, seconds)
@@ -236,9 +241,9 @@ def measure(place: Place, seconds: float, jobs: int) -> dict[str, float]:
         ("all nodes", nodes, max(1, jobs // 5)),
     ):
         cost = cost_of(place, partial(run_jobs, place, count, wide))
-        controller_ms = 1e3 * cost.cpu_s["controller"] / count
-        found[f"a job on {name}: controller, ms"] = controller_ms
-        found[f"a job on {name}: agents, ms"] = 1e3 * cost.cpu_s["agent"] / count
+        for kind in ("controller", "agent"):
+            ms = cost.beyond_ms(idle, kind) / count
+            found[f"a job on {name}: {kind}, ms"] = ms
     return found
 
 
