@@ -14,8 +14,8 @@ import os
 import shutil
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -52,7 +52,10 @@ from cosched.linux.namespaces import (
 from cosched.rundir.paths import NodePaths
 from cosched.start.own_command import COSCHED, own_command
 
+#: How long the daemons of a node may take to start or to end.
 DAEMONS_WITHIN_S = 30.0
+#: Nodes whose daemons start or end at a time, so that each has its part of the CPUs.
+AT_ONCE = 8
 TERM_GRACE_S = 3.0
 
 _FABRIC = "fabric"
@@ -266,46 +269,40 @@ def _stop_daemons(run_dir: Path, state: LabState) -> None:
 
 
 def _in_nodes(lab: Lab, names: Iterable[str], words: Sequence[str]) -> None:
-    """Runs ``cosched up`` or ``cosched down`` inside all these nodes at once."""
-    command = words[0]
-    failures = []
-    with contextlib.ExitStack() as stack:
-        running = []
-        for name in names:
-            # A file, not a pipe: daemons may keep it open, and a pipe would block us.
-            output = stack.enter_context(tempfile.TemporaryFile())
-            argv = [
-                *lab.enter_argv(name, directory="/"),
-                *(*own_command(COSCHED), *words, "--run-dir", str(lab.run_dir)),
-            ]
-            process = subprocess.Popen(
-                argv, stdin=subprocess.DEVNULL, stdout=output, stderr=output
+    """Runs ``cosched up`` or ``cosched down`` inside all these nodes, some at a time."""
+    pool = ThreadPoolExecutor(AT_ONCE)
+    try:
+        failures = list(pool.map(lambda name: _in_node(lab, name, words), names))
+    finally:
+        pool.shutdown(cancel_futures=True)
+    if any(failures):
+        raise CoschedError("; ".join(filter(None, failures)))
+
+
+def _in_node(lab: Lab, name: str, words: Sequence[str]) -> str:
+    """Runs a command of cosched inside a node; returns why it failed, or nothing."""
+    argv = [
+        *lab.enter_argv(name, directory="/"),
+        *(*own_command(COSCHED), *words, "--run-dir", str(lab.run_dir)),
+    ]
+    # A file, not a pipe: daemons may keep it open, and a pipe would block us.
+    with tempfile.TemporaryFile() as output:
+        try:
+            done = subprocess.run(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                timeout=DAEMONS_WITHIN_S,
+                check=False,
             )
-            stack.callback(_reap, process)
-            running.append((name, process, output))
-        deadline = time.monotonic() + DAEMONS_WITHIN_S
-        for name, process, output in running:
-            try:
-                status = process.wait(max(0.0, deadline - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                failures.append(
-                    f"{name}: 'cosched {command}' took over {DAEMONS_WITHIN_S:g} s"
-                )
-                continue
-            if status != 0:
-                output.seek(0)
-                reason = _last_line(output.read()) or f"status {status}"
-                failures.append(f"{name}: 'cosched {command}' failed: {reason}")
-    if failures:
-        raise CoschedError("; ".join(failures))
+        except subprocess.TimeoutExpired:
+            return f"{name}: 'cosched {words[0]}' took over {DAEMONS_WITHIN_S:g} s"
+        output.seek(0)
+        reason = _last_line(output.read()) or f"status {done.returncode}"
+    return f"{name}: 'cosched {words[0]}' failed: {reason}" if done.returncode else ""
 
 
 def _last_line(output: bytes) -> str:
     lines = shown_text(output).strip().splitlines()
     return lines[-1].strip() if lines else ""
-
-
-def _reap(process: subprocess.Popen[bytes]) -> None:
-    if process.poll() is None:
-        process.kill()
-        process.wait()
