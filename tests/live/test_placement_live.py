@@ -153,7 +153,7 @@ def test_two_users_jobs_are_steered_in_their_engines_groups(engine, node):
             pytest.fail(f"parts of the CPU: {seen}")
         for task in tasks:
             task.tell("status")
-            task.answer()  # of the spinning, which ends
+            task.answer()  # to spin, which ends
             task.answer()
     for task in tasks:
         assert task.ask("leave") == "bye"
