@@ -122,7 +122,8 @@ class Writer:
         with self._file.open("w") as lines:
             for *numbers, test in rows:
                 lines.write("".join(f"{number:.3f}\t" for number in numbers) + test + "\n")
-        imports_s, all_s = map(sum, zip(*self._processes, strict=True))
+        imports_s = sum(before_s for before_s, _ in self._processes)
+        all_s = sum(in_all_s for _, in_all_s in self._processes)
         tests_s = sum(sum(row[: len(PHASES)]) for row in rows)
         terminalreporter.write_line(
             f"CPU: {all_s:.0f} s; {tests_s:.0f} s in {len(rows)} tests,"

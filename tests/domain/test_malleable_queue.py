@@ -17,11 +17,12 @@ from tests.domain.rig import LESS_QUICK, PATIENT
 from tests.places import ROOT
 from tests.tools.malleable_agents import compiled, mpi_environment, run_without_agents
 from tests.tools.ports import free_ports
+from tests.tools.resting import resting_library
 
 pytestmark = pytest.mark.mpi_job
 
 STEN = PROGRAMS / "sten.c"
-#: In each iteration all ranks sleep so long. While they wait in MPI they use a CPU.
+#: In each iteration all ranks sleep so long.
 PAUSE_S = 0.02
 QUEUE = QueueSettings(
     grace_ns=NS_PER_S,
@@ -58,6 +59,7 @@ class Domain:
         mine = {k: v for k, v in mpi_environment().items() if not k.startswith("COSCHED_")}
         path = f"{self.bin_folder}:{mine['PATH']}"
         environ = {**mine, "PATH": path, **self.rig.mark}
+        environ["LD_PRELOAD"] = str(resting_library())
         options = ("--size", 24, "--until", stop, "--pause", PAUSE_S)
         words = [compiled(STEN, self.bin_folder), *options]
         if program:

@@ -9,6 +9,7 @@ from tests.domain.rig import QUICK
 from tests.domain.user import User
 from tests.places import ROOT
 from tests.run.conftest import INSTALLED
+from tests.tools.resting import resting_library
 
 pytestmark = pytest.mark.mpi_job
 
@@ -16,9 +17,17 @@ HERE = ROOT / "tests/domain"
 SPAWNER = str(HERE / "spawner.py")
 
 
+class Spawning(User):
+    """A user whose ranks leave the CPU to those that start, while they wait for them."""
+
+    def __init__(self, rig):
+        super().__init__(rig)
+        self.environ["LD_PRELOAD"] = str(resting_library())
+
+
 @pytest.fixture(scope="module")
 def user(pair):
-    return User(pair)
+    return Spawning(pair)
 
 
 @pytest.fixture(scope="module", params=sorted(INSTALLED) or ["none"])
@@ -156,7 +165,7 @@ def test_an_agent_that_dies_ends_all_worlds(make_rig, member):
     rig = make_rig(2, life=QUICK)
     rig.start()
     rig.until_up()
-    user = User(rig)
+    user = Spawning(rig)
     number = user.submit("--nodes", "2", "--ppn", "1", "python", SPAWNER, "sleeping")
     job = {"output": f"cosched-{number}.out"}
     rig.until(lambda: rig.output(job).count("asleep") == 1, "has not spawned")
@@ -173,7 +182,7 @@ def test_a_controller_that_restarts_finds_the_job_with_its_children(make_rig):
     rig = make_rig(2)
     rig.start()
     rig.until_up()
-    user = User(rig)
+    user = Spawning(rig)
     number = user.submit("--nodes", "2", "--ppn", "1", "python", SPAWNER, "outlived")
     rig.until_state(number, "running")
     rig.kill("controller")

@@ -152,6 +152,8 @@ def test_two_users_jobs_are_steered_in_their_engines_groups(engine, node):
         else:
             pytest.fail(f"parts of the CPU: {seen}")
         for task in tasks:
+            task.tell("status")
+            task.answer()  # to spin, which ends
             task.answer()
     for task in tasks:
         assert task.ask("leave") == "bye"

@@ -32,6 +32,7 @@ from cosched.core.cluster.resizing.plan import Rank, Spot, plan
 from cosched.core.errors import CoschedError
 from cosched.shm.page import Page
 from tests.places import ROOT
+from tests.tools.resting import resting_library
 
 PROGRAM = Path(__file__).with_name("malleable_rank.py")
 PRELOADED = Path(__file__).with_name("played_page.c")
@@ -98,9 +99,8 @@ class PlayedAgents:
         nodes."""
         if program.suffix == ".py":
             command = [bin_folder / "python", PROGRAM, self.folder, program]
-            environ = mpi_environment()
         else:
-            command, environ = [program], self._environment_of_c()
+            command = [program]
         self.ranks = [Rank(0, Spot(node, "")) for node in nodes]
         self.agreement = Agreement(nodes)
         self._write_nodes(0, [rank.spot for rank in self.ranks])
@@ -110,26 +110,33 @@ class PlayedAgents:
                     *(*self.launcher(bin_folder), "-n", str(len(nodes))),
                     *(*command, *arguments),
                 ],
-                env=environ,
+                env=self._environment(program),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
 
-    def _environment_of_c(self) -> dict[str, str]:
-        """Returns the variables with which a rank of a compiled program finds its page."""
-        preloaded = self.folder / "played_page.so"
-        if not preloaded.exists():
-            flags = ("-shared", "-fPIC", "-O1")
-            subprocess.run(["gcc", *flags, PRELOADED, "-o", preloaded], check=True)
+    def _environment(self, program: Path) -> dict[str, str]:
+        """Returns the variables with which ranks rest while they wait. Those of a compiled
+        program find their page."""
         environ = mpi_environment()
-        before = environ.get("LD_PRELOAD", "")
-        return {
-            **environ,
-            "COSCHED_PLAYED": str(self.folder),
-            "LD_PRELOAD": f"{before} {preloaded}".strip(),
-        }
+        preloaded = [*environ.get("LD_PRELOAD", "").split(), *self.waiting()]
+        if program.suffix != ".py":
+            preloaded.append(self._page_finder())
+            environ["COSCHED_PLAYED"] = str(self.folder)
+        return {**environ, "LD_PRELOAD": " ".join(map(str, preloaded))}
+
+    def _page_finder(self) -> Path:
+        library = self.folder / "played_page.so"
+        if not library.exists():
+            flags = ("-shared", "-fPIC", "-O1")
+            subprocess.run(["gcc", *flags, PRELOADED, "-o", library], check=True)
+        return library
+
+    def waiting(self) -> list[Path]:
+        """Returns the libraries that decide how ranks wait."""
+        return [resting_library()]
 
     def launcher(self, bin_folder: Path) -> list[str | Path]:
         """Returns the command that starts ranks, without their number."""

@@ -5,7 +5,7 @@ Usage: task.py SOCKET JOB [RANK]. Commands on stdin, one answer line on stdout e
     status        -> EPOCH SCHEDULED
     arrive 0|1    a message whose sender was (un)scheduled -> POSTED so far
     pause         -> 1 if it slept, 0 if it may run
-    spin SECONDS  burns CPU -> CPU seconds used
+    spin SECONDS  burns CPU, at most until the next command -> CPU seconds used
     work FILE PLACE SLOWDOWN
                   marks an iteration each millisecond, or later by SLOWDOWN while another
                   place of FILE works -> nothing; it goes on until it is killed
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import select
 import sys
 import time
 
@@ -51,7 +52,7 @@ def main() -> None:
             print(lib.cosched_sleep_unscheduled(link), flush=True)
         elif word == "spin":
             before, end = time.process_time(), time.monotonic() + float(arguments[0])
-            while time.monotonic() < end:
+            while time.monotonic() < end and not select.select([0], [], [], 0)[0]:
                 pass
             print(time.process_time() - before, flush=True)
         elif word == "work":
