@@ -72,7 +72,10 @@ def parse_run_time(text: str) -> int:
 
 def format_duration(ns: int) -> str:
     """Returns a short text that ``parse_duration`` reads as exactly this duration: ``1s``,
-    ``250ms``, ``1.5us``."""
+    ``250ms``, ``1.5us``. Whole minutes, hours and days are written so: ``30min``."""
+    for unit in ("d", "h", "min"):
+        if ns and ns % _SCALE[unit] == 0:
+            return f"{ns // _SCALE[unit]}{unit}"
     for unit, digits in (("s", 9), ("ms", 6), ("us", 3)):
         if ns >= 10**digits:
             whole, rest = divmod(ns, 10**digits)

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from cosched.core.decoding import parse_integer
 from cosched.core.errors import CoschedError
 
 SLICE_S = 5
@@ -62,6 +63,15 @@ def partition(conf: Path) -> str:
         r"^PartitionName=(\S+)", conf.read_text(errors="replace"), re.MULTILINE
     )
     return found.group(1) if found else ""
+
+
+def node_cpus(conf: Path) -> list[int]:
+    """Returns the CPUs that Slurm counts on each node, by a configuration that this module
+    wrote."""
+    found = re.findall(
+        r"(?am)^NodeName=\S+ CPUs=(\d{1,9})", conf.read_text(errors="replace")
+    )
+    return [parse_integer(count, "CPUs", 0, 10**9) for count in found]
 
 
 def checked_jobs(jobs: int) -> int:

@@ -55,13 +55,17 @@ class Mpi(NamedTuple):
         """The name that users know."""
         return "Intel MPI" if self.intel else self.family.title
 
+    @property
+    def major(self) -> int | None:
+        """The first number of the version; None if it has none."""
+        first = self.version.partition(".")[0]
+        return parse_integer(first, "version", 0, 1 << 31) if is_whole(first) else None
+
 
 STANDARD_ABI = "libmpi_abi.so."
 _LIBRARY = r"(?a)libmpi(?!_abi)\w*\.so\.(\d{1,9})"
 _MPICH_MAJOR = 12
 _OPENMPI_MAJORS = range(20, 80)
-#: The first Open MPI that speaks PMIx alone.
-_OPENMPI_WITHOUT_PMI = 5
 
 _HYDRA = r"(?s)HYDRA build details:.*?Version:\s*(\S+)"
 _INTEL = r"(?s)Intel\(R\) MPI Library.*?Version\s+(\S+)"
@@ -81,20 +85,6 @@ def family_of_library(name: str) -> Family | None:
     if major == _MPICH_MAJOR:
         return Family.MPICH
     return Family.OPENMPI if major in _OPENMPI_MAJORS else None
-
-
-def is_served(family: Family, major: int | None, kind: str) -> bool | None:
-    """Whether ``srun --mpi=KIND`` starts an MPI's ranks as one job. major: the version's
-    first number; None if not known. Returns None if that depends on the MPI's build."""
-    if kind in ("none", "openmpi"):
-        return False
-    if kind.startswith("pmix"):
-        return True if family is Family.OPENMPI else None
-    if kind != "pmi2":
-        return None
-    if family is Family.MPICH:
-        return True
-    return False if major is not None and major >= _OPENMPI_WITHOUT_PMI else None
 
 
 def is_mpi_library(name: str) -> bool:

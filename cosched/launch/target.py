@@ -68,7 +68,7 @@ def find_target(
 
 
 def _target(build: ShimBuild, mpi: Mpi | None, places: SearchPath) -> Target:
-    library = next((path for path in build.libraries if _is_main(path.name)), None)
+    library = main_library(build)
     name = library.name if library is not None else ""
     family = family_of_library(name)
     if mpi is None and library is not None:
@@ -80,6 +80,11 @@ def _target(build: ShimBuild, mpi: Mpi | None, places: SearchPath) -> Target:
     if family is None and mpi is not None:
         family = mpi.family
     return Target(build, mpi, family, library, name.startswith(STANDARD_ABI))
+
+
+def main_library(build: ShimBuild) -> Path | None:
+    """Returns the file of the MPI library itself; None if the wrapper links none."""
+    return next((path for path in build.libraries if _is_main(path.name)), None)
 
 
 def _is_main(name: str) -> bool:

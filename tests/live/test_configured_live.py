@@ -311,7 +311,7 @@ def test_order_comes_from_file_and_options(run_dir):
     with daemon(run_dir, file, "--least-share", "10%/1min") as greeting:
         assert greeting.startswith("READY")
         settings = request(NodePaths(run_dir, "node1"), "status")["settings"]
-        assert (settings["order"], settings["least_share"]) == ("age", "10%/60s")
+        assert (settings["order"], settings["least_share"]) == ("age", "10%/1min")
     with daemon(run_dir, file, "--order", "rest", "--fairness", "users") as greeting:
         assert greeting.startswith("READY")
         settings = request(NodePaths(run_dir, "node1"), "status")["settings"]

@@ -18,7 +18,7 @@ from scripts.vmlab.plan import Shape
 #: may have other work.
 WITHIN_S = 800
 UNIT = "/opt/cosched/lib/systemd/system/cosched.service"
-PATH = "echo 'PATH=/opt/cosched/bin:$PATH' > /etc/profile.d/cosched.sh"
+LINKS = "ln -sf /opt/cosched/bin/cosched /opt/cosched/bin/cosched-run /usr/local/bin/"
 INSTALL_UNIT = (
     f"sed 's|/usr/local/bin|/opt/cosched/bin|' {UNIT} "
     "> /etc/systemd/system/cosched.service && "
@@ -89,7 +89,7 @@ class Site:
 
     def start_cosched(self, *settings):
         """Starts the daemons of all nodes as docs/cluster.md has it, and sets these."""
-        self.everywhere(f"{PATH}; {INSTALL_UNIT}")
+        self.everywhere(f"{LINKS}; {INSTALL_UNIT}")
         if settings:
             self.everywhere(f"/opt/cosched/bin/cosched config set {' '.join(settings)}")
 

@@ -318,6 +318,7 @@ def test_sharing_is_seen_from_context_switches():
 
 
 SRUN = {"SLURM_STEP_ID": "0", "PMI_FD": "5"}
+SRUN_PMIX = {"SLURM_STEP_ID": "0", "PMIX_NAMESPACE": "slurm.pmix.7.0"}
 
 
 @pytest.mark.parametrize(
@@ -328,11 +329,21 @@ SRUN = {"SLURM_STEP_ID": "0", "PMI_FD": "5"}
         (SRUN, 0),
         ({**SRUN, "HYDI_CONTROL_FD": "7"}, 1),
         ({"SLURM_STEP_ID": "0", "PMIX_NAMESPACE": "prterun-a-1"}, 1),
+        (SRUN_PMIX, 0),
+        ({**SRUN_PMIX, "PMI_FD": "5", "HYDI_CONTROL_FD": "7"}, 1),
     ],
-    ids=["mpiexec", "agents", "srun", "Hydra in a step", "PRRTE in a step"],
+    ids=[
+        "mpiexec",
+        "agents",
+        "srun",
+        "Hydra in a step",
+        "PRRTE in a step",
+        "srun, PMIx",
+        "Hydra in a step, PMIx",
+    ],
 )
 def test_names_of_ranks_reach_all_unless_srun_serves_them(monkeypatch, environ, reach):
-    for name in ("PMI_FD", "SLURM_STEP_ID", "HYDI_CONTROL_FD"):
+    for name in ("PMI_FD", "SLURM_STEP_ID", "HYDI_CONTROL_FD", "PMIX_NAMESPACE"):
         monkeypatch.delenv(name, raising=False)
     for name, value in environ.items():
         monkeypatch.setenv(name, value)

@@ -26,7 +26,7 @@ from cosched.core.errors import CoschedError
 from cosched.core.node.settings import Settings
 from cosched.lab.lab import describe_links
 from cosched.lab.slurm import conf_path
-from cosched.lab.slurm_conf import SHARED, partition
+from cosched.lab.slurm_conf import SHARED, node_cpus, partition
 from cosched.launch.family import Mpi
 from cosched.launch.mpi import SearchPath, find_mpi
 from cosched.launch.nodes import lease_node
@@ -231,11 +231,18 @@ def check_slurm(site: Site, workloads: Sequence[Workload]) -> None:
             "--by-slurm: no Slurm lets jobs of the lab share CPUs: run 'cosched lab up', "
             f"then 'scripts/slurm-lab up --partition {SHARED.partition}'"
         )
+    cpus = sum(node_cpus(conf))
     for spec in (spec for workload in workloads for spec in workload.jobs):
         if spec.first > 1:
             raise CoschedError(
                 f"--by-slurm: job '{spec.name}' has first = {spec.first}, and Slurm "
                 "chooses the nodes itself"
+            )
+        if spec.ranks > cpus:
+            raise CoschedError(
+                f"--by-slurm: job '{spec.name}' has {spec.ranks} ranks, and Slurm counts "
+                f"{counted(cpus, 'CPU')} on its nodes: start it with 'scripts/slurm-lab up "
+                f"--partition {SHARED.partition} --cpus N', or use fewer ranks"
             )
 
 

@@ -118,7 +118,7 @@ def _examine(hosts: Sequence[str], shell: Sequence[str], here: NodePaths) -> Sit
     """Collects the facts of the hosts; without hosts of this node."""
     slurm, silent = None, ""
     try:
-        slurm = read_slurm()
+        slurm = read_slurm(_note_slow_slurm)
     except CoschedError as error:
         silent = str(error)
     if not hosts:
@@ -128,6 +128,10 @@ def _examine(hosts: Sequence[str], shell: Sequence[str], here: NodePaths) -> Sit
     way = way_to_hosts(hosts, here.run_dir, os.environ, shell)
     show = partial(show_progress, "asking nodes")
     return Site(ask_facts(way, words, show), slurm, silent)
+
+
+def _note_slow_slurm() -> None:
+    click.echo("cosched: Slurm has not answered yet; waiting for scontrol", err=True)
 
 
 def _check_shims(facts: NodeFacts) -> Iterator[Finding]:

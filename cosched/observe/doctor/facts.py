@@ -47,6 +47,8 @@ class MpiFacts:
     mpicc: str | None  #: the path of its compiler wrapper; None if it has none
     no_shim: str = ""  #: why the wrapper compiles no program of MPI; empty if it does
     site_shim: str = ""  #: the path of the installation's own shim; empty if it has none
+    pmi2: bool | None = None  #: whether it speaks PMI2; None: unknown
+    pmix: bool | None = None  #: whether it speaks PMIx; None: unknown
 
 
 #: Stands for a limit that is not set.
@@ -102,6 +104,7 @@ class NodeFacts:
     unit: str = ""
     daemon: Daemon | None = None  #: the scheduler daemon; None if none answers
     no_daemon: str = ""  #: why no daemon answers; empty if one does
+    of_lab: bool = False  #: the node belongs to the lab in the run directory
     #: The CPUs of each half, if a domain divided this node; (): it cannot be divided.
     halves: tuple[tuple[int, ...], ...] = ()
     halves_why: str = ""  #: by which hardware, or why it cannot; empty: not known

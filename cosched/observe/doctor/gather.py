@@ -12,10 +12,13 @@ from typing import Any
 
 from cosched.core.config.schema import LIVE
 from cosched.core.errors import CoschedError, NoDaemon
+from cosched.lab.lab import Lab
 from cosched.launch.family import Family
 from cosched.launch.mpi import SearchPath, find_mpi
 from cosched.launch.program import Program
-from cosched.launch.shim import plan_build, site_cache
+from cosched.launch.shim import ShimBuild, plan_build, site_cache
+from cosched.launch.spoken_pmi import spoken_by
+from cosched.launch.target import main_library
 from cosched.linux import proc
 from cosched.linux.cgroups.mounts import Mount, parse_mountinfo
 from cosched.linux.clock import clock_error_s
@@ -78,6 +81,7 @@ def _base(paths: NodePaths, root: Path) -> dict[str, Any]:
         "unit": _unit(root),
         "daemon": daemon,
         "no_daemon": no_daemon,
+        "of_lab": _is_of_lab(paths),
     }
 
 
@@ -92,6 +96,15 @@ def _daemon(paths: NodePaths) -> tuple[Daemon | None, str]:
     except CoschedError as error:
         return None, str(error).partition(": ")[2] or str(error)
     return daemon_of(status), ""
+
+
+def _is_of_lab(paths: NodePaths) -> bool:
+    """Whether the node belongs to the lab of its run directory."""
+    try:
+        lab = Lab.load(paths.run_dir)
+    except CoschedError:  # a damaged lab: 'cosched lab status' prints the reason
+        return False
+    return lab is not None and any(node.name == paths.node for node in lab.nodes)
 
 
 def daemon_of(status: Mapping[str, Any]) -> Daemon:
@@ -185,7 +198,11 @@ def _mpis(places: SearchPath) -> tuple[MpiFacts, ...]:
             mpi = find_mpi(Program((), None, ""), family.value, places)
         except CoschedError:
             continue
-        shim = "" if mpi.mpicc is None else _site_shim(mpi.mpicc, places)
+        build = None if mpi.mpicc is None else _planned_build(mpi.mpicc, places)
+        shim = "" if build is None else _site_shim(build)
+        spoken = spoken_by(
+            family, None if build is None else main_library(build), mpi.major
+        )
         found.append(
             MpiFacts(
                 title=mpi.title,
@@ -194,17 +211,24 @@ def _mpis(places: SearchPath) -> tuple[MpiFacts, ...]:
                 mpicc=None if mpi.mpicc is None else str(mpi.mpicc),
                 no_shim="" if mpi.mpicc is None or shim else _no_shim(mpi.mpicc),
                 site_shim=shim,
+                pmi2=spoken.pmi2,
+                pmix=spoken.pmix,
             )
         )
     return tuple(found)
 
 
-def _site_shim(mpicc: Path, places: SearchPath) -> str:
-    """Returns the path of the shim that this installation has for all users."""
+def _planned_build(mpicc: Path, places: SearchPath) -> ShimBuild | None:
+    """Returns the build of a shim; None if the wrapper fails: _no_shim returns why."""
     try:
-        library = plan_build(mpicc, places.environ).library
-    except CoschedError:  # the wrapper itself fails; _no_shim returns why
-        return ""
+        return plan_build(mpicc, places.environ)
+    except CoschedError:
+        return None
+
+
+def _site_shim(build: ShimBuild) -> str:
+    """Returns the path of the shim that this installation has for all users."""
+    library = build.library
     return str(library) if library.is_relative_to(site_cache()) else ""
 
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+import threading
+import time
+from collections.abc import Callable
 
 from cosched.core.decoding import parse_integer
 from cosched.core.errors import CoschedError
@@ -13,6 +16,8 @@ from cosched.linux.processes.tools import run_tool
 from cosched.observe.doctor.facts import UNLIMITED, Partition, SlurmFacts
 
 WITHIN_S = 20.0
+#: An answer that takes longer is announced.
+SLOW_S = 2.0
 _LINE = r"(?m)^(\S+)\s*=[ \t]*(.*?)\s*$"
 _FIELD = r"(\w+)=(\S*)"
 _SHARED = r"(FORCE|YES)(?::(\d+))?"
@@ -20,17 +25,26 @@ _SHARED = r"(FORCE|YES)(?::(\d+))?"
 _USUAL_SHARED = 4
 
 
-def read_slurm() -> SlurmFacts | None:
+def read_slurm(note_slow: Callable[[], object]) -> SlurmFacts | None:
     """Returns the configuration of this machine's Slurm; None without Slurm.
 
+    note_slow: called once, in another thread, if Slurm has not answered after ``SLOW_S``.
     Raises CoschedError, one line, if Slurm does not answer.
     """
     if shutil.which("scontrol") is None:
         return None
-    return SlurmFacts(
-        config=parse_config(_scontrol("show", "config")),
-        partitions=parse_partitions(_scontrol("show", "partition", "--oneliner")),
-    )
+    deadline_s = time.monotonic() + WITHIN_S
+    slow = threading.Timer(SLOW_S, note_slow)
+    slow.start()
+    try:
+        return SlurmFacts(
+            config=parse_config(_scontrol(deadline_s, "show", "config")),
+            partitions=parse_partitions(
+                _scontrol(deadline_s, "show", "partition", "--oneliner")
+            ),
+        )
+    finally:
+        slow.cancel()
 
 
 def parse_config(text: str) -> dict[str, str]:
@@ -76,9 +90,9 @@ def _seconds(text: str) -> float | None:
         return None
 
 
-def _scontrol(*words: str) -> str:
+def _scontrol(deadline_s: float, *words: str) -> str:
     try:
-        done = run_tool(("scontrol", *words), WITHIN_S)
+        done = run_tool(("scontrol", *words), max(0.0, deadline_s - time.monotonic()))
     except subprocess.TimeoutExpired:
         raise CoschedError(f"scontrol did not answer in {WITHIN_S:g} s") from None
     if done.returncode != 0:

@@ -266,7 +266,7 @@ def test_order_of_options_is_in_the_settings(places):
     assert config.node.settings().texts() == {
         **Settings().texts(),
         **{"slice": "auto", "gmet": "auto"},
-        **{"order": "age", "least_share": "50%/60s", "fairness": "users"},
+        **{"order": "age", "least_share": "50%/1min", "fairness": "users"},
     }
     assert [doubt.where for doubt in doubts] == ["--least-share", "--fairness"]
 

@@ -51,6 +51,11 @@ def test_formatted_duration_parses_to_itself(ns):
     assert parse_duration(format_duration(ns), "x") == ns
 
 
+@pytest.mark.parametrize("text", ["30min", "90s", "1h", "36h", "2d", "1min", "1.5s", "0ns"])
+def test_usual_durations_are_written_as_users_write_them(text):
+    assert format_duration(parse_duration(text)) == text
+
+
 def test_settings_change_by_name():
     settings = Settings().changed({"slice": "2s", "gmet": "0.1s", "align": "off"})
     assert settings == Settings(2 * NS_PER_S, 100 * NS_PER_MS, False)

@@ -98,21 +98,24 @@ def test_slurm_starts_jobs_of_every_arm_behind_cosched_run():
 
 
 @pytest.mark.parametrize(
-    ("written", "first", "line"),
+    ("written", "first", "ranks", "line"),
     [
-        (None, 1, "no Slurm lets jobs of the lab share CPUs"),
-        (slurm_conf.GANG, 1, "no Slurm lets jobs of the lab share CPUs"),
-        (slurm_conf.SHARED, 2, "job 'a' has first = 2, and Slurm chooses the nodes"),
+        (None, 1, 1, "no Slurm lets jobs of the lab share CPUs"),
+        (slurm_conf.GANG, 1, 1, "no Slurm lets jobs of the lab share CPUs"),
+        (slurm_conf.SHARED, 2, 1, "job 'a' has first = 2, and Slurm chooses the nodes"),
+        (slurm_conf.SHARED, 1, 2, "job 'a' has 2 ranks, and Slurm counts 1 CPU on"),
     ],
 )
-def test_slurm_that_cannot_start_the_jobs_is_one_line(tmp_path, written, first, line):
+def test_slurm_that_cannot_start_the_jobs_is_one_line(
+    tmp_path, written, first, ranks, line
+):
     folder = slurm.directory(tmp_path)
     folder.mkdir(parents=True)
     if written:
         text = slurm_conf.slurm_conf(folder, [("lab1", 1)], written, 1)
         (folder / "slurm.conf").write_text(text)
     site = Site(tmp_path, ("lab1",), None, lab=True)
-    workload = Workload("w", "", (JobSpec("a", 1, first=first),))
+    workload = Workload("w", "", (JobSpec("a", ranks, first=first),))
     with pytest.raises(CoschedError, match=f"--by-slurm: {line}"):
         testbed.check_slurm(site, [workload])
 

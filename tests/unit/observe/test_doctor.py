@@ -42,6 +42,7 @@ from cosched.observe.doctor.slurm_settings import parse_config, parse_partitions
 from cosched.observe.reach.ways import Inside, Shell
 from cosched.rundir.paths import NodePaths
 from tests.places import ROOT
+from tests.unit.launch import launch_fakes as fakes
 
 CLUSTER = ROOT / "docs/cluster.md"
 OPERATIONS = ROOT / "docs/operations.md"
@@ -76,7 +77,16 @@ NODE = NodeFacts(
     swap_bytes=0,
     unit="enabled",
     daemon=DAEMON,
-    mpis=(MpiFacts(title="MPICH", version="4.0", mpiexec="/m/mpiexec", mpicc="/m/mpicc"),),
+    mpis=(
+        MpiFacts(
+            title="MPICH",
+            version="4.0",
+            mpiexec="/m/mpiexec",
+            mpicc="/m/mpicc",
+            pmi2=True,
+            pmix=False,
+        ),
+    ),
 )
 CONFIG = {
     "preemptmode": "OFF",
@@ -344,23 +354,58 @@ def test_each_disturbing_setting_is_found(name, value, subject, level, words):
 
 
 @pytest.mark.parametrize(
-    ("default", "mpi", "text"),
+    ("default", "mpi", "pmi2", "pmix", "text"),
     [
-        ("pmi2", ("MPICH", "5.0.2"), ""),
-        ("pmix", ("Open MPI", "5.0.11"), ""),
-        ("pmix_v4", ("Open MPI", "4.1.4"), ""),
-        ("pmi2", ("Open MPI", "4.1.4"), ""),  # it may have been built so
-        ("pmi2", ("Open MPI", "5.0.11"), "MpiDefault=pmi2 does not serve Open MPI 5.0.11"),
-        ("openmpi", ("MPICH", "5.0.2"), "MpiDefault=openmpi does not serve MPICH 5.0.2"),
+        ("pmi2", ("MPICH", "5.0.2"), True, False, ""),
+        ("pmix", ("Open MPI", "5.0.11"), False, True, ""),
+        ("pmix_v4", ("Open MPI", "4.1.4"), False, True, ""),
+        ("pmi2", ("Open MPI", "4.1.4"), True, True, ""),
+        ("pmi2", ("Open MPI", "4.1.4"), False, True, "does not serve Open MPI 4.1.4"),
+        ("pmi2", ("Open MPI", "4.1.4"), None, True, "may not serve Open MPI 4.1.4"),
+        ("pmix", ("MPICH", "4.0.2"), True, False, "does not serve MPICH 4.0.2"),
+        ("pmix", ("MPICH", "4.0.2"), True, None, "may not serve MPICH 4.0.2"),
+        ("openmpi", ("MPICH", "5.0.2"), True, True, "does not serve MPICH 5.0.2"),
     ],
 )
-def test_default_of_slurm_that_serves_no_mpi_of_the_nodes_is_found(default, mpi, text):
+def test_default_of_slurm_that_serves_no_mpi_of_the_nodes_is_found(
+    default, mpi, pmi2, pmix, text
+):
     site = replace(SITE, config={**CONFIG, "mpidefault": default})
     title, version = mpi
-    facts = MpiFacts(title=title, version=version, mpiexec="/m", mpicc=None)
-    found = bad(check_slurm(site, [facts]))
-    assert [one.level.value for one in found.values()] == (["warning"] if text else [])
-    assert all(one.text.startswith(text) for one in found.values())
+    facts = MpiFacts(
+        title=title, version=version, mpiexec="/m", mpicc=None, pmi2=pmi2, pmix=pmix
+    )
+    found = list(bad(check_slurm(site, [facts])).values())
+    level = "note" if text.startswith("may") else "warning"
+    assert [one.level.value for one in found] == ([level] if text else [])
+    assert all(one.text.startswith(f"MpiDefault={default} {text}") for one in found)
+
+
+@pytest.mark.parametrize(
+    ("family", "library", "needed", "plugin", "spoken"),
+    [
+        ("openmpi", "libmpi.so.40", "libopen-rte.so.40", "ext3x", (False, True)),
+        ("openmpi", "libmpi.so.40", "libopen-rte.so.40", "s2", (True, True)),
+        ("openmpi", "libmpi.so.40", "libopen-rte.so.40", "", (None, True)),
+        ("openmpi", "libmpi.so.40", "libopen-pal.so.80", "", (False, True)),
+        ("mpich", "libmpich.so.12", "libc.so.6", "", (True, False)),
+    ],
+)
+def test_doctor_looks_into_the_library_for_its_pmi(
+    tmp_path, family, library, needed, plugin, spoken
+):
+    version = fakes.HYDRA if family == "mpich" else fakes.OPEN_MPI_4
+    script = f"#!/bin/sh\necho '{version}'\n"
+    fakes.executable(tmp_path / f"mpiexec.{family}", script)
+    link = library.partition(".")[0].removeprefix("lib")
+    fakes.executable(tmp_path / "mpicc", f"#!/bin/sh\necho cc -L{tmp_path} -l{link}\n")
+    fakes.executable(tmp_path / library, fakes.elf([needed]))
+    if plugin:
+        (tmp_path / "openmpi").mkdir()
+        (tmp_path / f"openmpi/mca_pmix_{plugin}.so").touch()
+    facts = gather_node(NodePaths(tmp_path, "here"), tmp_path, {"PATH": str(tmp_path)})
+    (mpi,) = facts.mpis
+    assert (mpi.pmi2, mpi.pmix) == spoken
 
 
 @pytest.mark.parametrize(
@@ -413,11 +458,46 @@ def test_silent_slurm_is_a_note(tmp_path, monkeypatch):
     scontrol.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     with pytest.raises(CoschedError, match=r"^scontrol: error: no slurmctld$"):
-        slurm_settings.read_slurm()
+        slurm_settings.read_slurm(pytest.fail)
     groups = judge(Site((seen("n1"),), None, "scontrol: error: no slurmctld"))
     assert of_level(groups[SLURM], Level.NOTE) == [SLURM]
     monkeypatch.setenv("PATH", str(tmp_path / "none"))
-    assert slurm_settings.read_slurm() is None
+    assert slurm_settings.read_slurm(pytest.fail) is None
+
+
+def test_daemons_of_a_lab_are_started_inside_the_node():
+    facts = replace(NODE, daemon=None, no_daemon="none is up", of_lab=True)
+    found = bad(check_node(facts))["daemons"]
+    up = f"cosched up --run-dir {facts.run_dir}"
+    assert found.remedy == f"start them: cosched lab exec {facts.node} {up}"
+
+
+def test_slurm_that_takes_long_is_announced(tmp_path, monkeypatch):
+    """scontrol answers after the note alone."""
+    noted = tmp_path / "noted"
+    os.mkfifo(noted)
+    fakes.executable(
+        tmp_path / "scontrol",
+        f"#!/bin/sh\n[ $2 = partition ] || read line < {noted}\necho $line\n",
+    )
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setattr(slurm_settings, "SLOW_S", 0.01)
+    both_ends = os.open(noted, os.O_RDWR)
+    try:
+        facts = slurm_settings.read_slurm(
+            lambda: os.write(both_ends, b"MpiDefault = pmi2\n")
+        )
+    finally:
+        os.close(both_ends)
+    assert facts == SlurmFacts(config={"mpidefault": "pmi2"}, partitions=())
+
+
+def test_slurm_that_does_not_answer_is_given_up(tmp_path, monkeypatch):
+    fakes.executable(tmp_path / "scontrol", "#!/bin/sh\nexec sleep 60\n")
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setattr(slurm_settings, "WITHIN_S", 0.1)
+    with pytest.raises(CoschedError, match=r"^scontrol did not answer in 0.1 s$"):
+        slurm_settings.read_slurm(pytest.fail)
 
 
 # -- output ------------------------------------------------------------------------------

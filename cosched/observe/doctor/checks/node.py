@@ -99,11 +99,11 @@ def _check_cgroups(facts: NodeFacts, *, personal: bool) -> Iterator[Finding]:
 def _check_daemon(facts: NodeFacts) -> Iterator[Finding]:
     daemon = facts.daemon
     if daemon is None:
-        yield problem(
-            "daemons",
-            facts.no_daemon,
-            "start them: systemctl start cosched, or cosched up",
-        )
+        remedy = "start them: systemctl start cosched, or cosched up"
+        if facts.of_lab:
+            up = f"cosched up --run-dir {facts.run_dir}"
+            remedy = f"start them: cosched lab exec {facts.node} {up}"
+        yield problem("daemons", facts.no_daemon, remedy)
         return
     yield _check_classes(daemon)
     if daemon.version != facts.version:

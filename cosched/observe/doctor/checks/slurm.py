@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from cosched.launch.family import Family, is_served
+from cosched.launch.spoken_pmi import SpokenPmi
 from cosched.observe.doctor.facts import UNLIMITED, MpiFacts, Partition, SlurmFacts
 from cosched.observe.doctor.findings import Finding, good, note, problem, warning
+
+#: The effect of an interface that an MPI does not speak.
+_ALONE = "each rank of 'srun ./app' runs alone as rank 0 of 1, or MPI_Init fails"
 
 
 def check_slurm(slurm: SlurmFacts, mpis: Sequence[MpiFacts] = ()) -> Iterator[Finding]:
@@ -74,29 +77,28 @@ def _check_mpi(default: str, mpis: Sequence[MpiFacts]) -> Finding:
     if default == "none":
         return warning(
             "mpi",
-            "MpiDefault=none: each rank of 'srun ./app' is a job of one rank",
+            f"MpiDefault=none: {_ALONE}",
             "MpiDefault=pmi2 for MPICH, pmix for Open MPI; or srun --mpi=...",
         )
-    unserved = sorted(
-        {f"{mpi.title} {mpi.version}" for mpi in mpis if _is_unserved(mpi, default)}
-    )
-    if unserved:
-        better = "pmi2" if default.startswith("pmix") else "pmix"
+    better = "pmi2" if default.startswith("pmix") else "pmix"
+    served = {mpi: SpokenPmi(mpi.pmi2, mpi.pmix).is_served(default) for mpi in mpis}
+    if unserved := _names(mpi for mpi in mpis if served[mpi] is False):
         return warning(
             "mpi",
-            f"MpiDefault={default} does not serve {', '.join(unserved)}: each rank of "
-            "'srun ./app' is a job of one rank",
+            f"MpiDefault={default} does not serve {unserved}: {_ALONE}",
             f"srun --mpi={better} for programs of it, or MpiDefault={better}",
+        )
+    if unknown := _names(mpi for mpi in mpis if served[mpi] is None):
+        return note(
+            "mpi",
+            f"MpiDefault={default} may not serve {unknown}: that does not show here",
+            f"check that 'srun -n 2' starts one job of two ranks; if not, --mpi={better}",
         )
     return good("mpi", f"MpiDefault={default}")
 
 
-def _is_unserved(mpi: MpiFacts, kind: str) -> bool:
-    is_open_mpi = mpi.title == Family.OPENMPI.title
-    family = Family.OPENMPI if is_open_mpi else Family.MPICH
-    major = mpi.version.partition(".")[0]
-    number = int(major) if major.isascii() and major.isdecimal() else None
-    return is_served(family, number, kind) is False
+def _names(mpis: Iterable[MpiFacts]) -> str:
+    return ", ".join(sorted({f"{mpi.title} {mpi.version}" for mpi in mpis}))
 
 
 def _check_tracking(config: dict[str, str]) -> Iterator[Finding]:
