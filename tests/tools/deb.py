@@ -5,8 +5,14 @@ tree.
 """
 
 import os
+import platform
+import re
 import shutil
 import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
 
 from tests.places import ROOT
 
@@ -26,8 +32,39 @@ def given_package(folder):
     return package
 
 
+def package_for(suite, folder):
+    """Puts the package for a release into a folder; skips where it is for another."""
+    named = os.environ.get("COSCHED_DEB")
+    if named:
+        found = suite_of(named)
+    else:
+        found = platform.freedesktop_os_release().get("VERSION_CODENAME")
+    if found != suite:
+        pytest.skip(f"COSCHED_DEB must name a package for {suite}; this is for {found}")
+    return given_package(folder)
+
+
+def raise_version(package, raised):
+    """Writes the package as RAISED, with a version above all; returns that version."""
+    version = "9:" + field(package, "Version")
+    with tempfile.TemporaryDirectory() as folder:
+        files = Path(folder, "files")
+        subprocess.run(["dpkg-deb", "-R", package, files], check=True)
+        control = files / "DEBIAN/control"
+        text = control.read_text()
+        control.write_text(re.sub("^Version: .*$", f"Version: {version}", text, flags=re.M))
+        words = ["dpkg-deb", "--root-owner-group", "-Znone", "--build", files, raised]
+        subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
+    return version
+
+
 def suite_of(package):
     """Returns the name of the release of Debian for which a package is."""
-    words = ["dpkg-deb", "--field", package, "Version"]
-    version = subprocess.run(words, capture_output=True, text=True, check=True).stdout
-    return SUITES[version.strip().rpartition("~debian")[2]]
+    return SUITES[field(package, "Version").rpartition("~debian")[2]]
+
+
+def field(package, name):
+    """Returns a field of a package's control file."""
+    words = ["dpkg-deb", "--field", package, name]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    return done.stdout.strip()

@@ -24,14 +24,21 @@ INSTALL_UNIT = (
     "> /etc/systemd/system/cosched.service && "
     "systemctl daemon-reload && systemctl enable --now cosched.service"
 )
+FOLDER = "/etc/systemd/system/cosched.service.d"
+#: An emulated node on a busy host takes minutes to start the daemon.
+PATIENT = f"""
+mkdir -p {FOLDER}
+printf '[Service]\\nTimeoutStartSec=15min\\n' > {FOLDER}/patient.conf
+systemctl daemon-reload
+"""
 
 
 class Site:
     """Nodes with Slurm, unless ``slurms`` is False, in a lab of the tests' own."""
 
-    def __init__(self, folder, nodes, release, fresh=False, slurms=True):
+    def __init__(self, folder, nodes, release, fresh=False, slurms=True, **size):
         self.folder = folder
-        shape = Shape(nodes, release=release)
+        shape = Shape(nodes, release=release, **size)
         self.lab = lab.up(folder, default_cache(), shape, fresh, print)
         try:
             if slurms:
@@ -97,7 +104,7 @@ class Site:
         self.everywhere("systemctl disable --now cosched.service")
 
 
-def opened(folder, nodes, release, fresh=False, slurms=True):
+def opened(folder, nodes, release, fresh=False, slurms=True, **size):
     """Yields a site; skips where none can be made."""
     try:
         lab.require_root()
@@ -105,7 +112,7 @@ def opened(folder, nodes, release, fresh=False, slurms=True):
     except lab.CoschedError as error:
         pytest.skip(str(error))
     with interruptible():  # no machine outlives a test run that is ended
-        site = Site(folder, nodes, release, fresh, slurms)
+        site = Site(folder, nodes, release, fresh, slurms, **size)
         try:
             yield site
         finally:

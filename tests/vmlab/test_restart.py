@@ -11,7 +11,7 @@ from functools import partial
 import pytest
 
 from tests.places import ROOT
-from tests.vmlab.site import opened
+from tests.vmlab.site import FOLDER, PATIENT, opened
 
 pytestmark = [pytest.mark.vm, pytest.mark.live, pytest.mark.long]
 
@@ -26,13 +26,6 @@ for job in $(seq {JOBS}); do
     setsid /opt/cosched/bin/python /home/user/task.py \\
         /run/cosched/$(uname -n)/register.sock job$job < /run/open > /run/task$job 2>&1 &
 done
-"""
-FOLDER = "/etc/systemd/system/cosched.service.d"
-#: An emulated node on a busy host takes minutes to start the daemon.
-PATIENT = f"""
-mkdir -p {FOLDER}
-printf '[Service]\\nTimeoutStartSec=15min\\n' > {FOLDER}/patient.conf
-systemctl daemon-reload
 """
 #: systemd before 254 does not have the key: it starts the daemon in the unit's own group.
 OLDER = f"""
