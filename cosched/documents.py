@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from cosched.core.config.mistakes import Invalid, Problem, placed
-from cosched.core.config.tables import read
+from cosched.core.config.tables import read, without_effect
 from cosched.core.decoding import (
     DOCUMENT_MOST,
     Malformed,
@@ -46,12 +46,13 @@ def decode_toml(text: str, what: str) -> dict[str, Any]:
     else:
         import tomli as tomllib
     if len(text) > DOCUMENT_MOST:
-        raise Malformed(f"{what}: {len(text)} characters are more than {DOCUMENT_MOST}")
+        detail = f"{len(text)} characters are more than {DOCUMENT_MOST}"
+        raise Malformed(f"{what}: {detail}", detail)
     try:
         return tomllib.loads(text)
     except (ValueError, OverflowError, RecursionError) as error:
         detail = printable(str(error))[:_SHOWN]
-        raise Malformed(f"{what}: not valid TOML: {detail}", detail) from None
+        raise Malformed(str(syntax_problem(detail, what, text)), detail) from None
 
 
 def syntax_problem(message: str, name: str, text: str) -> Problem:
@@ -88,10 +89,17 @@ def problems_of(path: Path, schema: type) -> list[Problem]:
     try:
         read(schema, decode_toml(text, str(path)))
     except Malformed as error:
-        return [Problem("", str(error))]
+        return [syntax_problem(error.detail, str(path), text)]
     except Invalid as error:
         return placed(error.mistakes, text, str(path))
     return []
+
+
+def ineffective_in(path: Path, schema: type) -> list[Problem]:
+    """Returns the keys without effect. Raises CoschedError if the file has mistakes."""
+    text = read_document(path)
+    found = without_effect(parse_text(text, str(path), schema))
+    return placed(found, text, str(path))
 
 
 def encode_toml(document: Mapping[str, Any], comments: Mapping[str, str]) -> str:

@@ -80,6 +80,9 @@ class CouplingTable:
                 text = f"{name}: {address} is the address of {owners[address]}"
                 yield Mistake("domains", text)
             owners.setdefault(address, f"domain {name}")
+        if self.metrics in owners:
+            text = f"{self.metrics} is the address of {owners[self.metrics]}"
+            yield Mistake("metrics", text)
 
     def own_name_mistakes(self, name: str) -> Iterator[Mistake]:
         """Yields why a domain that is coupled in this way cannot have this name."""

@@ -172,6 +172,9 @@ class DomainConfig:
                 text = f"{name}: {address} is the address of {owners[address]}"
                 yield Mistake("nodes", text)
             owners.setdefault(address, f"node {name}")
+        if self.metrics.listen in owners:
+            text = f"{self.metrics.listen} is the address of "
+            yield Mistake("metrics.listen", text + owners[self.metrics.listen])
         for name in self.security.root_from:
             if name not in self.nodes:
                 yield Mistake("security.root_from", f"'{name}' is not in [nodes]")
@@ -195,6 +198,12 @@ class DomainConfig:
         if coupling.listen in owners:
             text = f"{coupling.listen} is the address of "
             yield Mistake("coupling.listen", text + owners[coupling.listen])
+        if self.metrics.listen == coupling.listen:
+            text = f"{coupling.listen} is the address for other domains"
+            yield Mistake("metrics.listen", text)
+        if coupling.metrics in owners:
+            text = f"{coupling.metrics} is the address of {owners[coupling.metrics]}"
+            yield Mistake("coupling.metrics", text)
         if 0 < (coupling.yield_wait_ns or 0) < _LEAST_REST_NS:
             text = "is too short; write 0s, or 100ms or more"
             yield Mistake("coupling.yield_wait", text)

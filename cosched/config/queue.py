@@ -18,7 +18,7 @@ from cosched.core.cluster.queue.sizes.settings import (
 from cosched.core.cluster.queue.sizes.suspension import Suspension
 from cosched.core.config.kinds import decimal, duration, one_of, whole
 from cosched.core.config.mistakes import Mistake
-from cosched.core.config.tables import key, table
+from cosched.core.config.tables import differences, key, table
 from cosched.core.units import NS_PER_S
 
 #: Each job keeps the number of nodes that its user gives.
@@ -157,6 +157,12 @@ class QueueSettings:
         if self.jobs_per_node != 1:
             text = f'write 1: size = "{self.size}" needs nodes with one job each'
             yield Mistake("jobs_per_node", text)
+
+    def without_effect(self) -> Iterator[Mistake]:
+        """Yields the settings of changes where the sizes of jobs stay."""
+        if self.size == RIGID:
+            for name in differences(ChangeSettings(), self.changes):
+                yield Mistake(f"changes.{name}", f'has no effect with size = "{RIGID}"')
 
     def _mistakes_with_blocks(self) -> Iterator[Mistake]:
         """Yields settings that do not combine with blocks of nodes."""

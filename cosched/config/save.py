@@ -16,6 +16,7 @@ from cosched.core.config.relations import judge
 from cosched.core.config.schema import BY_PATH
 from cosched.core.errors import CoschedError
 from cosched.core.hostlist import without_hosts
+from cosched.documents import decode_toml
 from cosched.linux.files.whole import READABLE, write_whole
 
 
@@ -105,6 +106,7 @@ def edited(text: str, name: str, values: Mapping[str, Any]) -> str:
 
 
 def _parsed(text: str, name: str) -> tomlkit.TOMLDocument:
+    decode_toml(text, name)  # its error names the line as all others do
     try:
         return tomlkit.parse(text)
     except TOMLKitError as error:

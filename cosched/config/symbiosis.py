@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from cosched.config.restarts import MEMBERS
@@ -12,8 +13,9 @@ from cosched.core.cluster.queue.halves.placement import (
     USUAL_PARTS,
 )
 from cosched.core.config.kinds import AUTO, SWITCH, Kind, decimal, one_of, or_word, whole
+from cosched.core.config.mistakes import Mistake
 from cosched.core.config.schema import SLOWED
-from cosched.core.config.tables import key
+from cosched.core.config.tables import differences, key
 from cosched.core.symbiosis.labels import WRONG_RUNS
 from cosched.core.symbiosis.watch import WatchSettings
 
@@ -63,6 +65,12 @@ class SymbiosisSettings:
         "Jobs that slow each other more are not placed side by side again.",
         live=True,
     )
+
+    def without_effect(self) -> Iterator[Mistake]:
+        """Yields the settings of halves where nodes have none."""
+        if not self.divides:
+            for name in differences(SymbiosisSettings(), self):
+                yield Mistake(name, f"has no effect without parts = {PARTS_MOST}")
 
     @property
     def largest_part(self) -> float:

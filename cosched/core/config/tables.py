@@ -9,7 +9,8 @@ A field of the dataclass is a key of the table (``key``) or a table below it (``
 The key ``grace`` has the name of the field without its unit. ``read`` makes the dataclass
 of a parsed document, ``write`` the document of a dataclass, ``reload`` compares two, and
 ``keys_of`` lists the keys for pages. A dataclass may have a method ``contradictions``,
-which yields mistakes in values that are each right.
+which yields mistakes in values that are each right, and a method ``without_effect``, which
+yields values that change nothing beside the others.
 """
 
 from __future__ import annotations
@@ -252,19 +253,25 @@ def fill(schema: type[T], values: Mapping[str, Any], path: str = "") -> T:
 
 def check(value: T) -> T:
     """Returns the value. Raises Invalid if its parts contradict each other."""
-    mistakes = list(_contradictions(value, ""))
+    mistakes = list(_found("contradictions", value, ""))
     if mistakes:
         raise Invalid(mistakes)
     return value
 
 
-def _contradictions(value: Any, path: str) -> Iterator[Mistake]:
+def without_effect(value: Any) -> list[Mistake]:
+    """Returns the values that change nothing beside the others."""
+    return list(_found("without_effect", value, ""))
+
+
+def _found(method: str, value: Any, path: str) -> Iterator[Mistake]:
+    """Yields what the method of this name yields in a table and in all tables below it."""
     for entry in _entries(type(value)):
         below = getattr(value, entry.attribute)
         if isinstance(entry, _Below) and below is not None:
-            yield from _contradictions(below, joined(path, entry.name))
-    if hasattr(value, "contradictions"):
-        yield from (each.under(path) for each in value.contradictions())
+            yield from _found(method, below, joined(path, entry.name))
+    if hasattr(value, method):
+        yield from (each.under(path) for each in getattr(value, method)())
 
 
 # --- writing --------------------------------------------------------------------------

@@ -76,7 +76,7 @@ def test_calibration_is_read_as_written(programs):
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("format =", "f: not valid TOML"),
+        ("format =", "f:1: not TOML: "),
         ('format = "other"\n[program.a]', "f: not a calibration of this version"),
         (
             'format = "cosched-calibration-1"',

@@ -298,7 +298,7 @@ def test_arrivals_have_the_mean_interval():
         ),
         (
             "x = ",
-            "file.toml: not valid TOML: Invalid value (at end of document)",
+            "file.toml:1: not TOML: Invalid value",
         ),
         ("job = 3", "file.toml:1: job: 3 is not a list of tables"),
         (

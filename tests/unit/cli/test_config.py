@@ -530,6 +530,60 @@ def test_check_knows_each_kind_of_file(tmp_path, text, line):
     assert result.stderr.splitlines()[0].startswith(f"{path}:{line}")
 
 
+DOMAIN = """\
+name = "d"
+controller = "h:1"
+nodes = { n = "h:2" }
+[queue]
+size = "rigid"
+[queue.changes]
+suspend = "60s"
+[symbiosis]
+placement = "labels"
+"""
+
+
+def test_check_warns_of_settings_without_effect(tmp_path):
+    path = tmp_path / "domain.toml"
+    path.write_text(DOMAIN)
+    result = cosched("config", "check", str(path))
+    assert (result.returncode, result.stdout) == (0, f"{path}: all right\n")
+    assert result.stderr.splitlines() == [
+        f"cosched: warning: {path}:7: queue.changes.suspend: has no effect with "
+        'size = "rigid"',
+        f"cosched: warning: {path}:9: symbiosis.placement: has no effect without parts = 2",
+    ]
+
+
+COUPLED = """\
+name = "d"
+controller = "h:1"
+nodes = { n = "h:2" }
+[coupling]
+listen = "h:3"
+domains = { e = "h:4" }
+"""
+
+
+@pytest.mark.parametrize(
+    ("lines", "problem"),
+    [
+        ('metrics = "h:1"', "7: coupling.metrics: h:1 is the address of the controller"),
+        ('metrics = "h:3"', "7: coupling.metrics: h:3 is the address of this domain"),
+        ('metrics = "h:4"', "7: coupling.metrics: h:4 is the address of domain e"),
+        ('[metrics]\nlisten = "h:2"', "8: metrics.listen: h:2 is the address of node n"),
+        ('[metrics]\nlisten = "h:3"', "8: metrics.listen: h:3 is the address for other"),
+    ],
+)
+def test_check_finds_metrics_at_the_address_of_another_part(tmp_path, lines, problem):
+    path = tmp_path / "domain.toml"
+    path.write_text(COUPLED + lines + "\n")
+    result = cosched("config", "check", str(path))
+    assert result.returncode == 1
+    (line,) = result.stderr.splitlines()
+    assert line.startswith(f"{path}:{problem}")
+
+
 DOMAIN_ON_SLURM = """\
 name = "a"
 engine = "slurm"
