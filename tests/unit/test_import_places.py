@@ -151,6 +151,7 @@ ALLOWED = {
         {"cosched.linux.files.owners", "cosched.node.lifetime.spawn"},
         START_UP,
     ),
+    "cosched/node/sockets/client.py": ({"logging"}, START_UP),
     "cosched/rundir/paths.py": ({"cosched.core.decoding", "hashlib"}, START_UP),
     "mpi_shim/__main__.py": ({"mpi_shim"}, LATER),
     "mpi_shim/choose.py": ({"mpi4py", "mpi_shim.wrapper"}, LATER),

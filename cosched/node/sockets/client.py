@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import select
 import socket
 import struct
 from collections.abc import Callable, Iterator, Sequence
@@ -16,6 +17,8 @@ from cosched.rundir.directories import is_public
 from cosched.rundir.paths import NodePaths
 
 TIMEOUT_S = 10.0
+#: A client that waits longer for an answer reports it.
+SLOW_S = 2.0
 T = TypeVar("T")
 
 
@@ -24,6 +27,7 @@ class ControlClient:
 
     def __init__(self, paths: NodePaths, timeout_s: float = TIMEOUT_S) -> None:
         self.node = paths.node
+        self._timeout_s = timeout_s
         self._log = paths.log
         try:
             self._socket = connect(paths.control_socket, timeout_s)
@@ -57,6 +61,7 @@ class ControlClient:
         before it answers."""
         try:
             self._socket.sendall(json.dumps({"op": op, **arguments}).encode() + b"\n")
+            self._wait_for_answer()
             line = self._reader.readline()
         except ConnectionError:
             line = b""
@@ -79,6 +84,27 @@ class ControlClient:
         if "error" in answer:
             raise CoschedError(f"node {self.node}: {answer['error']}")
         return answer
+
+    def _wait_for_answer(self) -> None:
+        """Waits until an answer begins; reports that it is slow. Raises TimeoutError."""
+        soon_s = min(SLOW_S, self._timeout_s)
+        if not self._is_answered(soon_s):
+            _report_slow(self.node)
+            if not self._is_answered(self._timeout_s - soon_s):
+                raise TimeoutError
+
+    def _is_answered(self, within_s: float) -> bool:
+        waiting = select.poll()
+        waiting.register(self._socket, select.POLLIN)
+        return bool(waiting.poll(within_s * 1000))
+
+
+def _report_slow(node: str) -> None:
+    import logging  # most daemons answer soon
+
+    logging.getLogger(__name__).warning(
+        "node %s: the daemon has not answered yet; waiting for it", node
+    )
 
 
 def connect(path: Path, timeout_s: float) -> socket.socket:

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from cosched.core.complaints import Complaints
 from cosched.core.errors import CoschedError, NoDaemon
+from cosched.node.sockets import client as client_module
 from cosched.node.sockets.client import ControlClient, ask_each
 from cosched.rundir.directories import is_listening
 from cosched.rundir.paths import NodePaths
@@ -326,3 +327,16 @@ def test_wrong_name_of_a_node_is_answered_by_the_nodes_that_are_there(paths):
     assert asked() == []
     with pytest.raises(NoDaemon, match=r"^node n: no scheduler daemon is up"):
         asked("n")
+
+
+def test_late_answer_is_reported_while_the_client_waits(paths, monkeypatch, caplog):
+    monkeypatch.setattr(client_module, "SLOW_S", 0.01)
+    with socket.socket(socket.AF_UNIX) as stopped:
+        stopped.bind(str(paths.control_socket))
+        stopped.listen()
+        with (
+            ControlClient(paths, timeout_s=0.02) as client,
+            pytest.raises(CoschedError, match="did not answer in time"),
+        ):
+            client.request("status")
+    assert caplog.messages == ["node n: the daemon has not answered yet; waiting for it"]
