@@ -167,9 +167,14 @@ class Whole(click.IntRange):
             self.fail(_not_whole(str(value), self.min, self.max), param, ctx)
 
 
+#: No option means something by a number nearer to 0, or by a larger one. Times that are
+#: computed with them would have no number.
+_NUMBER_LEAST, _NUMBER_MOST = 1e-9, 1e12
+
+
 class Number(click.FloatRange):
     """A number within bounds: neither "nan", which each comparison would let pass, nor
-    "inf"."""
+    one without a use such as "inf" or 1e-320."""
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
@@ -178,6 +183,9 @@ class Number(click.FloatRange):
         number = super().convert(value, param, ctx)
         if not math.isfinite(number):
             self.fail(f"'{value}' is not a finite number.", param, ctx)
+        if number and not _NUMBER_LEAST <= abs(number) <= _NUMBER_MOST:
+            bounds = f"{_NUMBER_LEAST:g} to {_NUMBER_MOST:g}"
+            self.fail(f"'{value:.40}' is not a number from {bounds}.", param, ctx)
         return number
 
 

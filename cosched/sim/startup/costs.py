@@ -21,6 +21,9 @@ from cosched.core.units import NS_PER_S, NS_PER_US
 from cosched.documents import read_toml
 
 FORMAT = "cosched-startup-1"
+#: Beyond these no time of a start could be computed.
+_LINK_LEAST_MB_S = 1e-9
+_COST_MOST = 1e12
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +51,8 @@ class Costs:
     def __post_init__(self) -> None:
         for each in fields(self):
             value = getattr(self, each.name)
-            if not 0 <= value < float("inf") or (each.name == "link_mb_s" and not value):
+            least = _LINK_LEAST_MB_S if each.name == "link_mb_s" else 0
+            if not least <= value <= _COST_MOST:
                 raise CoschedError(f"{each.name}: {value:g} is not a cost")
 
     @property

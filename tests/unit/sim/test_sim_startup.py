@@ -230,9 +230,11 @@ def test_calibration_is_read(tmp_path):
         ('format = "cosched-startup-1"\n[costs]\nlink_mb = 1', "did you mean 'link_mb_s'?"),
         ('format = "cosched-startup-1"\n[costs]\nstart_us = "7"', "must be a number"),
         ('format = "cosched-startup-1"\n[costs]\nlink_mb_s = 0', "0 is not a cost"),
+        ('format = "cosched-startup-1"\n[costs]\nlink_mb_s = 1e-320', "is not a cost"),
+        ('format = "cosched-startup-1"\n[costs]\nstart_us = 1e300', "is not a cost"),
         ('format = "cosched-startup-1"\n[costs]\nstart_us = -1', "-1 is not a cost"),
         ('format = "cosched-startup-1"\n[costs]\nstart_us = nan', "nan is not a cost"),
-        ("[", "costs.toml: "),
+        ("[", "costs.toml:1: "),
     ],
 )
 def test_faulty_calibration_is_refused_in_one_line(text, says, tmp_path):
