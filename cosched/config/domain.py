@@ -190,7 +190,7 @@ class DomainConfig:
             yield from self._mistakes_with_coupling(self.coupling, owners)
 
     def _mistakes_with_coupling(
-        self, coupling: CouplingTable, owners: Mapping[str, str]
+        self, coupling: CouplingTable, owners: dict[str, str]
     ) -> Iterator[Mistake]:
         """Yields names and addresses that cannot be, and settings that do not combine with
         a coupling. owners: the members of the domain, by address."""
