@@ -56,7 +56,7 @@ Work = Callable[[], object]
 
 
 @dataclass(frozen=True)
-class Place:
+class RunningDomain:
     """A domain that is up."""
 
     run_dir: Path  #: its run directory
@@ -80,15 +80,15 @@ class Cost:
 
 
 @contextlib.contextmanager
-def in_a_lab(run_dir: Path, nodes: int) -> Iterator[Place]:
+def in_a_lab(run_dir: Path, nodes: int) -> Iterator[RunningDomain]:
     """Runs a domain on the nodes of a lab."""
     planned = plan_crowded_nodes(nodes, 1, usable_siblings())
     with new_lab(run_dir, planned) as lab, domain(lab, slots=1, metrics=METRICS):
-        yield Place(run_dir, nodes, lab.nodes[0].keeper.pid, daemons=True)
+        yield RunningDomain(run_dir, nodes, lab.nodes[0].keeper.pid, daemons=True)
 
 
 @contextlib.contextmanager
-def on_the_loopback(run_dir: Path, nodes: int) -> Iterator[Place]:
+def on_the_loopback(run_dir: Path, nodes: int) -> Iterator[RunningDomain]:
     """Runs a domain of which each member has an address of the loopback."""
     places = [
         DomainNode(f"n{number + 1}", f"{FIRST_ADDRESS + number}:{PORT + 1}")
@@ -101,7 +101,7 @@ def on_the_loopback(run_dir: Path, nodes: int) -> Iterator[Place]:
     write_domain(paths, config)
     start_domain(paths, places)
     try:
-        yield Place(run_dir, nodes, os.getpid(), daemons=False)
+        yield RunningDomain(run_dir, nodes, os.getpid(), daemons=False)
     finally:
         stop_domain(paths, places[0].name, end_jobs=True)
 
@@ -134,10 +134,10 @@ def pss_mib(pids: Sequence[int]) -> float:
     return sum(int(t.partition("\nPss:")[2].split()[0]) for t in texts) * 1024 / MIB
 
 
-def packets_of(place: Place) -> int:
+def packets_of(live: RunningDomain) -> int:
     """Returns the packets that the machine of the controller has sent and received. Those
     between two of its own processes count once."""
-    lines = Path(f"/proc/{place.within}/net/dev").read_text().splitlines()[2:]
+    lines = Path(f"/proc/{live.within}/net/dev").read_text().splitlines()[2:]
     return sum(
         int(fields[1]) + (0 if name.strip() == "lo" else int(fields[9]))
         for name, fields in (
@@ -146,13 +146,13 @@ def packets_of(place: Place) -> int:
     )
 
 
-def cost_of(place: Place, work: Work) -> Cost:
+def cost_of(live: RunningDomain, work: Work) -> Cost:
     """Returns the cost of work for the programs that are there before it or after it."""
-    before = {kind: used_s(pids) for kind, pids in pids_of(place.run_dir).items()}
-    packets, began_s = packets_of(place), time.monotonic()
+    before = {kind: used_s(pids) for kind, pids in pids_of(live.run_dir).items()}
+    packets, began_s = packets_of(live), time.monotonic()
     work()
-    took_s, packets = time.monotonic() - began_s, packets_of(place) - packets
-    after = {kind: used_s(pids) for kind, pids in pids_of(place.run_dir).items()}
+    took_s, packets = time.monotonic() - began_s, packets_of(live) - packets
+    after = {kind: used_s(pids) for kind, pids in pids_of(live.run_dir).items()}
     return Cost(took_s, {kind: after[kind] - before[kind] for kind in KINDS}, packets)
 
 
@@ -163,9 +163,9 @@ def wait(seconds: float, what: str, each_s: float, step: Work) -> None:
         time.sleep(each_s)  # the time that is measured
 
 
-def run_jobs(place: Place, count: int, nodes: int) -> None:
+def run_jobs(live: RunningDomain, count: int, nodes: int) -> None:
     """Runs jobs that end at once, one after the other."""
-    with Client.connect(place.run_dir) as client:
+    with Client.connect(live.run_dir) as client:
         for _ in steps_of(range(count), f"jobs of {nodes}"):
             job = make_submission(
                 ["/bin/true"],
@@ -178,16 +178,16 @@ def run_jobs(place: Place, count: int, nodes: int) -> None:
             client.wait(client.submit(job))
 
 
-def read_metrics(place: Place) -> int:
+def read_metrics(live: RunningDomain) -> int:
     """Returns the bytes of the metrics of the controller, which are read several times."""
     assert METRICS.listen is not None
-    with network_of(place.within):
+    with network_of(live.within):
         return max(scrape_once(METRICS.listen) for _ in range(SCRAPES))
 
 
-def dashboard(place: Place, seconds: float) -> dict[str, float]:
+def dashboard(live: RunningDomain, seconds: float) -> dict[str, float]:
     """Returns the cost of a dashboard in CPU seconds a minute, and its memory."""
-    with running(*served(place.run_dir, f"{LOOK_S:g}")) as (server, url, _):
+    with running(*served(live.run_dir, f"{LOOK_S:g}")) as (server, url, _):
 
         def read() -> None:
             with urllib.request.urlopen(f"{url}news?run=&after=0") as answer:
@@ -196,14 +196,14 @@ def dashboard(place: Place, seconds: float) -> dict[str, float]:
         wait(SETTLE_S, "dashboard", LOOK_S, read)
         before_s = cpu_s(server.pid)
         work = partial(wait, seconds, "dashboard", LOOK_S, read)
-        found = cost_of(place, work)
+        found = cost_of(live, work)
         used = cpu_s(server.pid) - before_s
         minutes = found.seconds / 60
         return {
             "dashboard, s/min": used / minutes,
             "dashboard, MiB": pss_mib([server.pid]),
             "controller beside it, s/min": found.cpu_s["controller"] / minutes,
-            "daemons of a node beside it, s/min": _daemons_s(found) / minutes / place.nodes,
+            "daemons of a node beside it, s/min": _daemons_s(found) / minutes / live.nodes,
         }
 
 
@@ -211,13 +211,13 @@ def _daemons_s(cost: Cost) -> float:
     return cost.cpu_s["scheduler"] + cost.cpu_s["timer"]
 
 
-def measure(place: Place, seconds: float, jobs: int) -> dict[str, float]:
+def measure(live: RunningDomain, seconds: float, jobs: int) -> dict[str, float]:
     """Returns the figures of a domain."""
-    nodes = place.nodes
+    nodes = live.nodes
     time.sleep(SETTLE_S)
-    idle = cost_of(place, partial(wait, seconds, f"{nodes} nodes, idle", 1.0, int))
+    idle = cost_of(live, partial(wait, seconds, f"{nodes} nodes, idle", 1.0, int))
     minutes = idle.seconds / 60
-    pids = pids_of(place.run_dir)
+    pids = pids_of(live.run_dir)
     found = {
         "idle: controller, s/min": idle.cpu_s["controller"] / minutes,
         "an agent, s/min": idle.cpu_s["agent"] / minutes / nodes,
@@ -227,20 +227,20 @@ def measure(place: Place, seconds: float, jobs: int) -> dict[str, float]:
         "controller, MiB": pss_mib(pids["controller"]),
         "an agent, MiB": pss_mib(pids["agent"]) / nodes,
     }
-    if place.daemons:
+    if live.daemons:
         daemons = [*pids["scheduler"], *pids["timer"]]
         found["daemons of a node, s/min"] = _daemons_s(idle) / minutes / nodes
         found["daemons of a node, MiB"] = pss_mib(daemons) / nodes
-    read = cost_of(place, partial(read_metrics, place))
+    read = cost_of(live, partial(read_metrics, live))
     found["metrics: controller, ms"] = read.beyond_ms(idle, "controller") / SCRAPES
-    found["metrics, kB"] = read_metrics(place) / 1e3
-    if place.daemons:
-        found |= dashboard(place, seconds)
+    found["metrics, kB"] = read_metrics(live) / 1e3
+    if live.daemons:
+        found |= dashboard(live, seconds)
     for name, wide, count in (
         ("one node", 1, jobs),
         ("all nodes", nodes, max(1, jobs // 5)),
     ):
-        cost = cost_of(place, partial(run_jobs, place, count, wide))
+        cost = cost_of(live, partial(run_jobs, live, count, wide))
         for kind in ("controller", "agent"):
             ms = cost.beyond_ms(idle, kind) / count
             found[f"a job on {name}: {kind}, ms"] = ms
@@ -255,9 +255,9 @@ def run(options: argparse.Namespace) -> tuple[list[str], object]:
         with (
             interruptible(),
             tempfile.TemporaryDirectory(prefix="cosched-m-") as folder,
-            start(Path(folder) / "run", nodes) as place,
+            start(Path(folder) / "run", nodes) as live,
         ):
-            found[nodes] = measure(place, options.seconds, options.jobs)
+            found[nodes] = measure(live, options.seconds, options.jobs)
     names = list(next(iter(found.values())))
     rows = [(name, *(f"{each[name]:.3f}" for each in found.values())) for name in names]
     heads = ("nodes", *map(str, found))

@@ -169,7 +169,8 @@ class Whole(click.IntRange):
 
 #: No option means something by a number nearer to 0, or by a larger one. Times that are
 #: computed with them would have no number.
-_NUMBER_LEAST, _NUMBER_MOST = 1e-9, 1e12
+_NUMBER_LEAST = 1e-9
+_NUMBER_MOST = 1e12
 
 
 class Number(click.FloatRange):

@@ -18,6 +18,7 @@ from types import MappingProxyType
 from cosched.cli.domain.script_lines import ScriptLine
 from cosched.core.decoding import is_whole, parse_integer
 from cosched.core.errors import CoschedError
+from cosched.core.units import NS_PER_S, format_duration
 
 _LARGEST = 1 << 20
 
@@ -160,7 +161,7 @@ def _time(found: Translated, value: str) -> None:
     else:
         hours, minutes, seconds = 0, *(*numbers, 0)[:2]
     total = ((days * 24 + hours) * 60 + minutes) * 60 + seconds
-    found.options += ["--time", f"{total}s"]
+    found.options += ["--time", format_duration(total * NS_PER_S)]
 
 
 def _memory(found: Translated, value: str) -> None:

@@ -28,7 +28,6 @@ HOME = "cosched/linux/processes/signals.py"
 ELSEWHERE = {
     ("cosched/node/children/kept_child.py", "terminate"): "the daemon's own child",
     ("cosched/cluster/up/members.py", "terminate"): "a member that this command starts",
-    ("cosched/lab/life.py", "kill"): "only root has a lab",
     ("cosched/launch/process.py", "terminate"): "of psutil, whose errors are taken",
 }
 _FUNCTIONS = {"kill", "killpg", "pidfd_send_signal"}
