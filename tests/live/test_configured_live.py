@@ -286,7 +286,7 @@ def test_order_is_set_on_live_nodes(node):
     done = cosched(*words, *order)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[1] == (
-        "node node1: order=age least_share=50%/60s fairness=users"
+        "node node1: order=age least_share=50%/1min fairness=users"
     )
     assert [line.rpartition(": ")[2] for line in done.stderr.splitlines()] == [
         f"{name.partition('=')[0]} has no effect with slice=10s" for name in order
@@ -297,7 +297,7 @@ def test_order_is_set_on_live_nodes(node):
     assert max(map(len, done.stdout.splitlines())) <= 80
     settings = node.status()["settings"]
     assert [settings[name] for name in ("slice", "order", "least_share", "fairness")] == [
-        *("auto:250ms", "rest", "50%/60s", "users"),
+        *("auto:250ms", "rest", "50%/1min", "users"),
     ]
     shown = cosched("status", "--run-dir", str(node.paths.run_dir)).stdout
     assert max(map(len, shown.splitlines())) <= 80
