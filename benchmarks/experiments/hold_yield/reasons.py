@@ -7,7 +7,7 @@ CHAOS = (
     "higher changes it by up to a half"
 )
 FEW_HELD = (
-    "few nodes are held, 0.6% to 1.5%, and chance decides which jobs block a large "
+    "few nodes are held, 0.7% to 1.7%, and chance decides which jobs block a large "
     "partition"
 )
 OTHER_LOG = "the analysis machine's log is generated, since Eureka's is not public"
