@@ -40,7 +40,7 @@ def launched(job: StreamJob, *lengths_ns: int) -> StreamJob:
 
 
 Claim = Callable[[StreamJob], StreamJob]
-#: What the liar makes of a job.
+#: How the liar changes a job, by the words for the table.
 CLAIMS: dict[str, Claim] = {
     "the truth": lambda job: declared(job, job.length_ns),
     "half of it": lambda job: declared(job, job.length_ns // 2),
