@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from cosched.bench.workload.build import build_program
@@ -15,6 +16,9 @@ from cosched.launch.program import Program
 from cosched.launch.shim import plan_build
 
 PROGRAMS = Path(__file__).parent / "programs"
+_HEADERS = Path(__file__).parents[1] / "cosched/malleable/native/include"
+#: Words for the compiler of a program that includes <cosched/mark.h>.
+WITH_MARK = (f"-I{_HEADERS}", "-D_GNU_SOURCE")
 
 
 def places() -> SearchPath:
@@ -34,11 +38,14 @@ def build_malleable(source: Path, mpicc: Path) -> Path:
     return build_program(source, mpicc, os.environ, words=words)
 
 
-def build(source: Path, mpi: Mpi) -> Path:
-    """Returns the program, compiled for an MPI. Raises CoschedError without its mpicc."""
+def build(source: Path, mpi: Mpi, words: Sequence[str] = ()) -> Path:
+    """Returns the program, compiled for an MPI. Raises CoschedError without its mpicc.
+
+    words: further ones for the compiler.
+    """
     if mpi.mpicc is None:
         raise CoschedError(
             f"{mpi.mpiexec}: no mpicc beside it to build {source.stem} with; name another "
             "MPI with --mpi"
         )
-    return build_program(source, mpi.mpicc, os.environ)
+    return build_program(source, mpi.mpicc, os.environ, words=words)

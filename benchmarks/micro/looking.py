@@ -19,9 +19,8 @@ from pathlib import Path
 
 from benchmarks.experiment import Bench, above_zero, need_cpus, positive, quartiles
 from benchmarks.micro.load import new_node
-from benchmarks.mpi import PROGRAMS, find
+from benchmarks.mpi import PROGRAMS, WITH_MARK, build, find
 from benchmarks.progress_lines import steps_of
-from cosched.bench.workload.build import build_program
 from cosched.core.errors import CoschedError
 from cosched.core.node.settings import Settings
 from cosched.launch.family import Mpi
@@ -29,7 +28,6 @@ from cosched.node.lifetime.start import NodeOptions
 from cosched.node.sockets.client import request
 from cosched.rundir.paths import NodePaths
 
-MARK = Path(__file__).parents[2] / "cosched/malleable/native/include"
 LABEL = "COSCHED_LIMITED_BY"
 #: How long a job may take to start and to end.
 PATIENCE_S = 60.0
@@ -103,10 +101,7 @@ def run(options: argparse.Namespace) -> tuple[list[str], object]:
     """Returns the ratios, and a text of their median."""
     need_cpus(2)
     mpi = find(options.mpi)
-    if mpi.mpicc is None:
-        raise CoschedError(f"{mpi.mpiexec}: no mpicc beside it; name another with --mpi")
-    words = (f"-I{MARK}", "-D_GNU_SOURCE")
-    program = build_program(PROGRAMS / "rounds.c", mpi.mpicc, os.environ, words=words)
+    program = build(PROGRAMS / "rounds.c", mpi, WITH_MARK)
     ratios, rested = measure(mpi, program, options.pairs, options.seconds)
     family = f"{mpi.family.title} {mpi.version}"
     low, middle, high = quartiles(ratios)

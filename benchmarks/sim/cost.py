@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.experiment import Bench
-from benchmarks.pictures import picture
 from benchmarks.progress_lines import steps_of
 from cosched.core.units import NS_PER_S
 from cosched.sim.logs.generate import Recipe, generate
@@ -130,21 +129,6 @@ def render(title: str, costs: list[Cost]) -> list[str]:
     return table(head, rows, "<" + ">" * len(counts))
 
 
-def draw(tables: dict[str, list[Cost]], path: Path) -> None:
-    """A panel a table, a line a policy."""
-    with picture(path, size=(12, 4), columns=len(tables)) as (_, panels):
-        for panel, (title, costs) in zip(panels[0], tables.items(), strict=True):
-            for policy in dict.fromkeys(cost.policy for cost in costs):
-                row = [cost for cost in costs if cost.policy == policy]
-                heights = [cost.us / row[0].us for cost in row]
-                panel.plot([cost.count for cost in row], heights, "o-", label=policy)
-            panel.set_xscale("log")
-            panel.set_yscale("log")
-            panel.set_xlabel(title)
-            panel.set_ylabel("CPU time a job / that of the first")
-            panel.legend()
-
-
 def run(options: argparse.Namespace) -> tuple[Iterator[str], object]:
     """Returns the lines, each as soon as it is known, and all figures."""
     figures: dict[str, object] = {}
@@ -164,8 +148,6 @@ def _run(options: argparse.Namespace, figures: dict[str, object]) -> Iterator[st
     tables = measure(options.repeat)
     for title, costs in tables.items():
         yield from render(title, costs)
-    if options.picture:
-        draw(tables, options.picture)
     figures |= {
         "bytes_a_job": {"read": read, "with_schedule": both},
         "by_jobs": tables[BY_JOBS],
@@ -178,7 +160,6 @@ def main() -> None:
     bench = Bench("cost", __doc__)
     bench.add_argument("trace", type=Path, nargs="?", help="a log to measure besides")
     bench.add_repeat(3, "runs of each")
-    bench.add_argument("--picture", type=Path, metavar="FILE.png")
     bench.run(run)
 
 

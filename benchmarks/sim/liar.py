@@ -1,7 +1,10 @@
-"""Compares the mean responses of four users if one of them declares false run times.
+"""Compares the mean responses of four users if one lies about run times or has no ranks.
 
 Streams of jobs with heavy-tailed lengths share one node in virtual time. The other users'
 jobs have true expectations. Nothing here depends on the speed of the machine.
+
+A job of launchers never has a rank. When it has to leave the order it is announced again at
+once, as a new job with the rest of its work.
 """
 
 from __future__ import annotations
@@ -25,13 +28,27 @@ JOBS = 60
 MEAN_GAP_S = 2.75
 LIAR = 0
 
-#: How the liar's expectation follows from the true length in ns.
-CLAIMS: dict[str, Callable[[int], tuple[int, ...]]] = {
-    "the truth": lambda length_ns: (length_ns,),
-    "half of it": lambda length_ns: (length_ns // 2,),
-    "a tenth": lambda length_ns: (length_ns // 10,),
-    "one second": lambda length_ns: (NS_PER_S,),
-    "nothing": lambda length_ns: (),
+
+def declared(job: StreamJob, *lengths_ns: int) -> StreamJob:
+    """Returns a job with the lengths that its user declares."""
+    return replace(job, expectation=Expectation(job.expectation.kind, lengths_ns))
+
+
+def launched(job: StreamJob, *lengths_ns: int) -> StreamJob:
+    """Returns a job of launchers alone, of an unknown kind, with the declared lengths."""
+    return replace(job, bare=True, expectation=Expectation(0, lengths_ns))
+
+
+Claim = Callable[[StreamJob], StreamJob]
+#: How the liar changes a job, by the words for the table.
+CLAIMS: dict[str, Claim] = {
+    "the truth": lambda job: declared(job, job.length_ns),
+    "half of it": lambda job: declared(job, job.length_ns // 2),
+    "a tenth": lambda job: declared(job, job.length_ns // 10),
+    "one second": lambda job: declared(job, NS_PER_S),
+    "nothing": declared,
+    "launchers, nothing": launched,
+    "launchers, one second": lambda job: launched(job, NS_PER_S),
 }
 
 
@@ -49,16 +66,9 @@ def stream(seed: int) -> list[StreamJob]:
     return jobs
 
 
-def with_claims(
-    jobs: list[StreamJob], claim: Callable[[int], tuple[int, ...]]
-) -> list[StreamJob]:
-    """Returns the jobs with the expectations that the liar declares."""
-    return [
-        replace(job, expectation=Expectation(job.expectation.kind, claim(job.length_ns)))
-        if job.user == LIAR
-        else job
-        for job in jobs
-    ]
+def with_claims(jobs: list[StreamJob], claim: Claim) -> list[StreamJob]:
+    """Returns the jobs; those of the liar are as claimed."""
+    return [claim(job) if job.user == LIAR else job for job in jobs]
 
 
 def mean_responses_s(jobs: list[StreamJob]) -> tuple[float, float]:

@@ -10,12 +10,12 @@ each change at its cost; GE, and STEN, GE and CL mixed.
 
 In full, 100 streams of 10,000 jobs for each point (two hours on one core). It can be
 interrupted: the same command goes on; so does one with more streams. --so-far makes do with
-the results so far, also during a run. --quick: two of 500.
+the results so far, also during a run.
 Without names of figures, all. FQ holds what the queue does not want. --given: as if FQ gave
 it to running jobs; Figs. 9 to 13 and Table 2, claims and table alone. Written are JSON with
 every point, a picture for each figure, the tables, and the claims of the paper beside the
-results. --from draws earlier results again; --docs writes claims and tables
-into a page, between the lines <!-- PART: begin --> and <!-- PART: end -->.
+results. --docs writes claims and tables into a page, between the lines <!-- PART: begin -->
+and <!-- PART: end -->.
 
 --log FILE...: Figures 5 to 8 instead, the models fitted to these logs beside the logs.
 --shares as well: the logs themselves instead, with 0 to 100% malleable jobs.
@@ -43,7 +43,6 @@ from benchmarks.experiments.malleable.points import (
     given,
     measured,
     points_of,
-    read_points,
     runs_of,
 )
 from benchmarks.experiments.malleable.tables import (
@@ -68,7 +67,8 @@ GIVEN = ("fig9", "fig10", "fig11", "fig12", "fig13", "table2")
 CHOSEN_LOAD, CHOSEN_COUNT = 0.7, 300
 #: The figures of streams of users' jobs, which have no load of their own.
 USERS_FIGURES = ("fig15", "fig16", "table3")
-FULL, QUICK = (100, 10_000), (2, 500)
+#: Streams of a point, and jobs of a stream, in full.
+STREAMS, JOBS = 100, 10_000
 #: Streams for what the queue knows.
 KNOWN_STREAMS = 10
 
@@ -78,12 +78,10 @@ def parse(words: Sequence[str] | None) -> argparse.Namespace:
     add = bench.add_argument
     all_figures = f"of {', '.join(CLAIMS)} (default all)"
     add("figures", nargs="*", metavar="FIGURE", help=all_figures)
-    add("--repeat", type=positive, help=f"streams a point (default {FULL[0]})")
-    add("--count", type=positive, help=f"jobs a stream (default {FULL[1]})")
-    add("--quick", action="store_true", help="few and short streams")
+    add("--repeat", type=positive, help=f"streams a point (default {STREAMS})")
+    add("--count", type=positive, help=f"jobs a stream (default {JOBS})")
     bench.add_parallel()
     bench.add_folder()
-    add("--from", dest="sources", type=Path, nargs="+", help="JSON of earlier runs")
     add("--so-far", action="store_true", help="simulate nothing more")
     add("--given", action="store_true", help="FQ: to running jobs, too")
     load = f"of system-centric streams (default {SYSTEM_LOAD})"
@@ -134,14 +132,12 @@ def outcomes_of(
 
 def measure(options: argparse.Namespace, figures: Sequence[str]) -> Measured:
     """Simulates what the figures need and writes it down."""
-    repeat, count = QUICK if options.quick else FULL
-    repeat, count = options.repeat or repeat, options.count or count
+    repeat, count = options.repeat or STREAMS, options.count or JOBS
     runs = runs_of(figures, repeat, count, options.load, give=options.given)
     points = measured(outcomes_of(options, runs))
     whole = {"command": options.command, "repeat": repeat, "count": count}
-    path = options.out / "malleable.json"
-    write_json(path, {**whole, "points": document(points)})
-    return read_points([path])
+    write_json(options.out / "malleable.json", {**whole, "points": document(points)})
+    return points
 
 
 def text_of(figures: Sequence[str], points: Measured, claims: Sequence[Claim]) -> str:
@@ -160,7 +156,7 @@ def main(words: Sequence[str] | None = None) -> None:
             runs = shares.runs_of(options.log)
             text = shares.table_of(outcomes_of(options, runs))
         elif options.predictions:
-            repeat, count = options.repeat or KNOWN_STREAMS, options.count or FULL[1]
+            repeat, count = options.repeat or KNOWN_STREAMS, options.count or JOBS
             runs = predictions.runs_of(repeat, count)
             text = predictions.table_of(outcomes_of(options, runs))
         else:
@@ -216,7 +212,7 @@ def fit_logs(options: argparse.Namespace) -> tuple[str, list[Claim]]:
 def carry_on(options: argparse.Namespace) -> tuple[str, list[Claim]]:
     """Simulates what is left, and draws the figures; returns text, and the claims."""
     figures = options.figures
-    points = read_points(options.sources) if options.sources else measure(options, figures)
+    points = measure(options, figures)
     if options.given:
         points = {
             shown: points[given(shown)]

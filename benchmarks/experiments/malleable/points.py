@@ -6,14 +6,12 @@ Figures share points, so each is simulated once.
 
 from __future__ import annotations
 
-import json
 import math
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import product
-from pathlib import Path
 from typing import Any, TypeAlias
 
 from cosched.core.cluster.queue.sizes.settings import Control
@@ -160,15 +158,3 @@ def _mean(several: Sequence[Mapping[str, float]]) -> dict[str, float]:
 def document(points: Measured) -> list[dict[str, Any]]:
     """The points for JSON."""
     return [{**asdict(point), "figures": dict(found)} for point, found in points.items()]
-
-
-def read_points(paths: Iterable[Path]) -> dict[Point, dict[str, float]]:
-    """Returns the results of all runs. If several have the same point, the last counts."""
-    points = {}
-    for path in paths:
-        whole = json.loads(path.read_text())
-        for row in whole["points"]:
-            case = Case(**row["case"])
-            point = Point(row["source"], row["execution"], row["beta"], case)
-            points[point] = {"streams": whole["repeat"], **row["figures"]}
-    return points

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import shlex
-import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,7 +24,7 @@ from benchmarks.experiments.startup.documents import document, read, text
 from benchmarks.experiments.startup.emulate import collect, costs, emulate, summaries
 from benchmarks.experiments.startup.figures import draw
 from benchmarks.experiments.startup.live_comparison import read_live
-from benchmarks.experiments.startup.measure import Report, measure
+from benchmarks.experiments.startup.measure import measure
 from benchmarks.experiments.startup.plans import MEASURED, TITLES, points_of
 
 
@@ -51,7 +50,7 @@ def make(figure: str, options: argparse.Namespace) -> dict[str, Any]:
     """Measures or emulates a figure."""
     command = shlex.join(["scripts/dev", "bench", "startup", figure])
     if figure in MEASURED:
-        points, runs = measure(figure, options.repeat, _reporter(figure))
+        points, runs = measure(figure, options.repeat)
         return document(TITLES[figure], points, command, emulated=False, runs=runs)
     planned = [p for p in points_of(figure) if p.start.nodes <= options.most_nodes]
     done = simulate(emulate, planned, options.jobs)
@@ -63,14 +62,6 @@ def make(figure: str, options: argparse.Namespace) -> dict[str, Any]:
         costs=costs(),
         summary=summaries(done),
     )
-
-
-def _reporter(figure: str) -> Report:
-    def report(share: float, case: str) -> None:
-        if sys.stderr.isatty():
-            print(f"\r{figure} {share:4.0%} {case:<40}", end="", file=sys.stderr)
-
-    return report
 
 
 def main(words: Sequence[str] | None = None) -> None:

@@ -5,20 +5,19 @@ from __future__ import annotations
 import json
 import statistics
 import sys
-from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 from benchmarks.commands import output_of
 from benchmarks.experiments.startup.documents import Point
 from benchmarks.experiments.startup.plans import cases_of
+from benchmarks.progress_lines import steps_of
 
 #: Runs of a case whose memory is measured: equal runs allocate the same.
 MEMORY_RUNS = 2
 
-Report = Callable[[float, str], None]
 
-
-def measure(figure: str, repeat: int, report: Report) -> tuple[list[Point], list[Any]]:
+def measure(figure: str, repeat: int) -> tuple[list[Point], list[Any]]:
     """Returns the points of a figure, and all that was measured.
 
     CPU times of the points are at one speed of the machine, the median of the probes. The
@@ -32,13 +31,11 @@ def measure(figure: str, repeat: int, report: Report) -> tuple[list[Point], list
     points = [Point(design, _x(figure, nodes, tasks)) for design, nodes, tasks in cases]
     runs = []
     times = MEMORY_RUNS if memory else repeat
-    for run in range(1, times + 1):
-        for number, (case, point) in enumerate(zip(cases, points, strict=True)):
-            design, nodes, tasks = case
-            report(((run - 1) * len(cases) + number) / (times * len(cases)), f"{case}")
-            found = in_new_process(design, nodes, tasks, what)
-            point.values[str(run)] = found[key]
-            runs.append({"design": design, "nodes": nodes, "tasks": tasks, **found})
+    rounds = list(product(range(1, times + 1), zip(cases, points, strict=True)))
+    for run, ((design, nodes, tasks), point) in steps_of(rounds, figure):
+        found = in_new_process(design, nodes, tasks, what)
+        point.values[str(run)] = found[key]
+        runs.append({"design": design, "nodes": nodes, "tasks": tasks, **found})
     if not memory:
         speed_s = statistics.median(run["probe_s"] for run in runs)
         for point in points:

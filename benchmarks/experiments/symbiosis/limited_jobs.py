@@ -15,7 +15,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from benchmarks.kernels.emulated import EmulatedNode
-from cosched.bench.workload.build import build_program
+from benchmarks.mpi import WITH_MARK, build
 from cosched.core.errors import CoschedError
 from cosched.core.symbiosis.resources import Limits, Resource
 from cosched.launch.family import Mpi
@@ -33,7 +33,6 @@ NODE = EmulatedNode(processors=2, stretch=1.0, seek_ms=0.25, access_ns=1.0, stre
 #: The rounds a second of a rank that nothing slows.
 FULL_RATE = 400.0
 _SOURCE = Path(__file__).parents[2] / "kernels/c/limited.c"
-_MARK = Path(__file__).parents[3] / "cosched/malleable/native/include"
 #: How long a measured job and its neighbour may take beyond the measured time.
 _PATIENCE_S = 30.0
 #: Ranks of a job on whole nodes, on each node; and on halves.
@@ -42,12 +41,7 @@ WHOLE, HALF = 2, 1
 
 def build_programs(mpi: Mpi, folder: Path) -> dict[str, Path]:
     """Returns a program for each kind, with its name: a domain knows programs by names."""
-    if mpi.mpicc is None:
-        raise CoschedError(
-            f"{mpi.mpiexec}: no mpicc beside it; name another MPI with --mpi"
-        )
-    words = (f"-I{_MARK}", "-D_GNU_SOURCE")
-    made = build_program(_SOURCE, mpi.mpicc, os.environ, words=words)
+    made = build(_SOURCE, mpi, WITH_MARK)
     return {kind: Path(shutil.copy(made, folder / kind)) for kind in KINDS}
 
 

@@ -13,7 +13,7 @@ import pytest
 from benchmarks.experiments.claims import NOT_HERE
 from benchmarks.experiments.verdicts import HOLDS, NO, UNDECIDED
 from benchmarks.experiments.yoo import __main__ as yoo
-from benchmarks.experiments.yoo import results as yoo_results
+from benchmarks.experiments.yoo import yoo_page
 from benchmarks.experiments.yoo.claims import claims
 from benchmarks.experiments.yoo.figures import draw
 from benchmarks.experiments.yoo.plans import (
@@ -329,7 +329,7 @@ def folder(tmp_path, name, *figures):
 
 def test_results_replace_the_part_between_the_marks(page, tmp_path):
     one = folder(tmp_path, "openmpi", "fig2", "fig4")
-    yoo_results.main([str(one), "--docs", str(page)])
+    yoo_page.main([str(one), "--docs", str(page)])
     first = page.read_text()
     assert first.startswith("# Figures\n\n<!-- yoo: begin -->\n")
     assert first.endswith("<!-- yoo: end -->\n\n## After\n")
@@ -340,13 +340,13 @@ def test_results_replace_the_part_between_the_marks(page, tmp_path):
     made = {str(path.relative_to(page.parent)) for path in page.parent.rglob("yoo_*")}
     pictures = {"figures/yoo_fig2.svg", "figures/yoo_fig4.svg"}
     assert made == {"yoo_fig2.txt", "yoo_fig4.txt", *pictures}
-    yoo_results.main([str(one), "--docs", str(page)])
+    yoo_page.main([str(one), "--docs", str(page)])
     assert page.read_text() == first
 
 
 def test_results_of_several_mpis_have_files_by_folder(page, tmp_path):
     folders = [folder(tmp_path, name, "fig2") for name in ("openmpi", "mpich")]
-    yoo_results.main([*map(str, folders), "--docs", str(page)])
+    yoo_page.main([*map(str, folders), "--docs", str(page)])
     assert "](figures/yoo_fig2_mpich.svg)" in page.read_text()
     assert (page.parent / "figures" / "yoo_fig2_openmpi.svg").exists()
     assert (page.parent / "yoo_fig2_mpich.txt").exists()
@@ -354,10 +354,10 @@ def test_results_of_several_mpis_have_files_by_folder(page, tmp_path):
 
 def test_results_without_figures_or_marks_fail(page, tmp_path):
     with pytest.raises(SystemExit, match="no figure's JSON is there; make one: "):
-        yoo_results.main([str(tmp_path), "--docs", str(page)])
+        yoo_page.main([str(tmp_path), "--docs", str(page)])
     page.write_text("<!-- yoo: begin -->\n")
     with pytest.raises(SystemExit, match="no '<!-- yoo: begin -->' followed by"):
-        yoo_results.main([str(tmp_path), "--docs", str(page)])
+        yoo_page.main([str(tmp_path), "--docs", str(page)])
 
 
 # --- the command ---

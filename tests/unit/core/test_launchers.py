@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from statistics import fmean
-
 from hypothesis import given
 from hypothesis import settings as given_settings
 from hypothesis import strategies as st
 
-from benchmarks.sim.launchers import WAYS, mean_responses_s, with_launchers
-from benchmarks.sim.liar import stream
 from benchmarks.sim.one_node import OneNode, StreamJob
 from cosched.core.node.knowledge import UNKNOWN, Expectation
 from cosched.core.node.launchers import (
@@ -185,8 +181,8 @@ LENGTHS = st.lists(st.integers(1, 80), min_size=1, max_size=5)
 def test_launchers_for_ever_take_no_more_than_their_share(honest_s, launched_s):
     """A user of launchers delays the jobs of another one no more than by jobs."""
     honest = [StreamJob(n * S, s * S, user=1) for n, s in enumerate(honest_s)]
-    jobs = [StreamJob(n * S, s * S, user=2) for n, s in enumerate(launched_s)]
-    run = OneNode([*honest, *with_launchers(jobs, 2)], USUAL)
+    jobs = [StreamJob(n * S, s * S, user=2, bare=True) for n, s in enumerate(launched_s)]
+    run = OneNode([*honest, *jobs], USUAL)
     least_ns = USUAL.least_share.reserved_ns // (len(honest) + len(jobs))
     for number, job in enumerate(honest):
         begin_ns = job.submit_ns + S
@@ -199,12 +195,3 @@ def test_launchers_for_ever_take_no_more_than_their_share(honest_s, launched_s):
             )
             assert had_ns >= least_ns - 2 * S
             begin_ns += 7 * S
-
-
-def test_work_in_launchers_gains_nothing():
-    seeds = range(8)
-    mean_s = {
-        way: fmean(mean_responses_s(stream(seed), way)[0] for seed in seeds) for way in WAYS
-    }
-    truth_s = mean_s.pop("the truth")
-    assert min(mean_s.values()) > 0.97 * truth_s, mean_s

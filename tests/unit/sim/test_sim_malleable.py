@@ -19,7 +19,6 @@ from benchmarks.experiments.malleable.points import (
     BETAS,
     DEGREES,
     PERCENTS,
-    read_points,
     system,
 )
 from benchmarks.experiments.malleable.tables import average
@@ -284,13 +283,19 @@ def test_bad_input_gets_one_line_and_a_status(words, says, folder, monkeypatch, 
     assert len(shown.err.strip().splitlines()) == 1
 
 
+def points_so_far(words):
+    """Returns the points that a finished command has kept."""
+    options = experiment.parse([*words, "--so-far"])
+    return experiment.measure(options, options.figures)
+
+
 def test_the_figures_of_the_paper_in_small(tmp_path, capsys):
     """Draws every figure and checks every claim; the failing claims are known."""
     pytest.importorskip("matplotlib")
     page = tmp_path / "page.md"
     begin, end = "<!-- malleable: begin -->", "<!-- malleable: end -->"
     page.write_text(f"before\n{begin}\nold\n{end}\nafter\n")
-    words = ["--quick", "--count", "150", "--out", str(tmp_path)]
+    words = ["--repeat", "2", "--count", "150", "--out", str(tmp_path)]
     experiment.main([*words, "--docs", str(page)])
     shown = capsys.readouterr().out
     text = page.read_text()
@@ -303,7 +308,7 @@ def test_the_figures_of_the_paper_in_small(tmp_path, capsys):
         if name.startswith("fig"):
             picture = tmp_path / f"malleable_{name}.png"
             assert picture.read_bytes().startswith(b"\x89PNG")
-    points = read_points([tmp_path / "malleable.json"])
+    points = points_so_far(words)
     for baseline, percent in product(BASELINES, PERCENTS):  # Fig. 14
         best, other = (
             points[system(policy, None, percent, "linear")] for policy in (BEST, baseline)
@@ -318,11 +323,11 @@ def test_the_figures_of_the_paper_in_small(tmp_path, capsys):
     assert failed <= NOT_HERE | NOT_IN_SMALL
     assert len(failed) >= len(NOT_HERE)
 
-    again = tmp_path / "again"
-    words = ["fig14", "--from", str(tmp_path / "malleable.json"), "--out", str(again)]
-    experiment.main(words)
-    same = (again / "malleable_fig14.png").read_bytes()
-    assert same == (tmp_path / "malleable_fig14.png").read_bytes()
+    drawn = tmp_path / "malleable_fig14.png"
+    before = drawn.read_bytes()
+    drawn.unlink()
+    experiment.main([*words, "--so-far"])
+    assert drawn.read_bytes() == before
 
 
 def test_success_is_that_of_cases_with_requests():
@@ -363,7 +368,7 @@ def test_an_interrupted_experiment_goes_on(tmp_path):
     assert two.startswith("".join(lines[:-1]))
     assert set(lines) <= set(two.splitlines(keepends=True))
     assert len(two.splitlines()) == 2 * len(BETAS)
-    (point, *_) = read_points([tmp_path / "malleable.json"]).values()
+    (point, *_) = points_so_far([*words, "2"]).values()
     assert (point["streams"], point["jobs"]) == (2, 40)
 
 
@@ -410,8 +415,9 @@ def test_streams_may_have_another_load(tmp_path):
     waits = []
     for load in ("0.54", "0.9"):
         folder = tmp_path / load
-        experiment.main([*words, str(folder), "--load", load])
-        points = read_points([folder / "malleable.json"])
+        chosen = [*words, str(folder), "--load", load]
+        experiment.main(chosen)
+        points = points_so_far(chosen)
         waits.append(points[system("ideal-only", None, 50, "linear")]["mean_wait_s"])
     assert waits[0] < 0.5 * waits[1]
 
@@ -589,7 +595,5 @@ def test_models_need_a_log_of_a_day(tmp_path):
 def test_experiment_reports_errors(tmp_path):
     with pytest.raises(SystemExit):
         experiment.main(["fig99", "--out", str(tmp_path)])
-    (tmp_path / "none.json").write_text('{"points": []}')
-    words = ["fig14", "--out", str(tmp_path), "--from", str(tmp_path / "none.json")]
     with pytest.raises(SystemExit, match="20 points of fig14 are not there"):
-        experiment.main(words)
+        experiment.main(["fig14", "--out", str(tmp_path), "--so-far"])

@@ -8,12 +8,11 @@ seconds, to which the page links. The page shows one picture an MPI.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.experiment import in_one_line
+from benchmarks.experiment import Bench, in_one_line
 from benchmarks.experiments.claims import claims_table
 from benchmarks.experiments.section import check, rewrite
 from benchmarks.experiments.stored import Stored, keep
@@ -109,19 +108,12 @@ def write_files(folder: Path, name: str, documents: Sequence[dict[str, Any]]) ->
 
 
 def main(words: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.experiments.yoo.results",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="example: %(prog)s results/openmpi results/mpich",
-    )
-    parser.add_argument("folders", type=Path, nargs="+", metavar="FOLDER")
-    page = ROOT / "docs/results/yoo.md"
-    parser.add_argument(
-        "--docs", type=Path, default=page, metavar="PAGE", help="(%(default)s)"
-    )
-    options = parser.parse_args(words)
-    with in_one_line("yoo_results"):
+    bench = Bench("yoo_page", __doc__, "results/openmpi results/mpich")
+    bench.add_argument("folders", type=Path, nargs="+", metavar="FOLDER")
+    bench.add_page()
+    bench.set_defaults(docs=ROOT / "docs/results/yoo.md")
+    options = bench.parse(words)
+    with in_one_line("yoo_page"):
         check(options.docs, NAME)
         several = len(options.folders) > 1
         parts = [(f.name if several else "", read(f)) for f in options.folders]
