@@ -11,7 +11,7 @@ SECTIONS = {
     "Jobs": {
         "status": ("jobs.status", "Status", "Show nodes, jobs, shares and switches."),
         "top": ("jobs.top", "Top", "Show nodes and jobs, live."),
-        "dashboard": ("jobs.dashboard", "Dashboard", "Show it all in the browser, live."),
+        "dashboard": ("jobs.dashboard", "Dashboard", "Show nodes and jobs in the browser."),
         "why": ("jobs.why", "Why", "Explain why a job runs or does not."),
         "history": ("jobs.history", "History", "Show jobs that have ended."),
         "suspend": ("jobs.suspend", "Suspend", "Stop a job of yours until you resume it."),
@@ -23,11 +23,11 @@ SECTIONS = {
         "up": ("nodes.up", "Up", "Start the daemons of this node."),
         "down": ("nodes.down", "Down", "Stop the daemons of this node."),
         "config": ("nodes.config", "config", "Show, check and change the configuration."),
-        "doctor": ("nodes.doctor", "Doctor", "Examine nodes; say what to repair."),
+        "doctor": ("nodes.doctor", "Doctor", "Examine nodes, and name each remedy."),
     },
     "Domain": {
         "submit": ("domain.submit", "Submit", "Send a job to the domain's queue."),
-        "queue": ("domain.queue", "Queue", "Show the jobs that wait or run there."),
+        "queue": ("domain.queue", "Queue", "Show the jobs of the domain's queue."),
         "output": ("domain.output", "Output", "Print the output of a job."),
         "cancel": ("domain.cancel", "Cancel", "End jobs, or take them from the queue."),
         "hold": ("domain.cancel", "Hold", "Keep waiting jobs from starting."),

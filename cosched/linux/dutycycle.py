@@ -70,6 +70,12 @@ class _Job(Struct):
             log.warning("process %d now belongs to another user: not coscheduled", pid)
         self.drop(pid)
 
+    def continue_one(self, pid: int) -> None:
+        """Continues a process that is stopped. Others get no SIGCONT: the launcher of
+        Open MPI 4 prints a line about it."""
+        if self.stopped or proc.state(pid) == "T":
+            self.signal_one(pid, signal.SIGCONT)
+
     def drop(self, pid: int) -> None:
         """Drops a process. The caller makes sure that it is not left stopped."""
         fd = self.pidfds.pop(pid, None)
@@ -128,8 +134,10 @@ class DutyCycle:
         if delivery is Delivery.ENDED:
             return
         known.pidfds[pid] = fd
-        # SIGCONT too: a killed scheduler daemon may have left it stopped.
-        known.signal_one(pid, signal.SIGSTOP if known.stopped else signal.SIGCONT)
+        if known.stopped:
+            known.signal_one(pid, signal.SIGSTOP)
+        else:  # a killed scheduler daemon may have left it stopped
+            known.continue_one(pid)
         if len(known.pidfds) == 1 and job in self._percents:
             self._choose()
 
@@ -138,7 +146,7 @@ class DutyCycle:
         if known is None or pid not in known.pidfds:
             return
         known.read_cpu_ns()
-        known.signal_one(pid, signal.SIGCONT)
+        known.continue_one(pid)
         known.drop(pid)
 
     def destroy(self, job: str) -> None:

@@ -107,7 +107,7 @@ def _drained_line(node: NodeInfo) -> str:
     if state not in ("draining", "drained"):
         return f"drained {name}; it is {state}"
     runs = "runs" if len(jobs) == 1 else "run"
-    return f"{state} {name}" + (f": {jobs_text(jobs)} {runs} on" if jobs else "")
+    return f"{state} {name}" + (f": {jobs_text(jobs)} still {runs}" if jobs else "")
 
 
 @command("reload")

@@ -215,7 +215,10 @@ def _show(one: Seen) -> None:
 def _why_not(one: Seen) -> str:
     if one.failure is not None:
         return one.failure.line
-    return "cosched saw no MPI call of it; 'cosched-run -v' with its command shows why"
+    return (
+        "cosched saw no MPI call of it. Perhaps it ended too soon; otherwise "
+        "'cosched-run -v' with its command shows why"
+    )
 
 
 def _figures(profile: Profile) -> str:

@@ -80,7 +80,7 @@ class Tune(Command):
         ),
         modes=option(
             type=some_of(MODES, "MODES"),
-            help="proportional,strict: try both; else the current.",
+            help="proportional,strict: try both; otherwise the current one.",
         ),
         aligns=option(
             "--align",

@@ -33,8 +33,8 @@ class Set(Command):
     The settings are slice, gmet, align, order, least_share and fairness. Jobs are not
     disturbed. Without NAME=VALUE it prints the settings of the live nodes
     and changes none. With --save any key that 'cosched config show' lists can
-    be set. Keys that daemons read only when they start apply from the next 'cosched
-    up'. The file is /etc/cosched.toml for root, else ~/.config/cosched/config.toml.
+    be set. Daemons and cosched-run read the other keys when they start.
+    The file is /etc/cosched.toml for root, otherwise ~/.config/cosched/config.toml.
 
     With --hold the command waits for the end of its input, or its own end by any
     signal. Then the settings of before return. 'cosched bench' and 'tune' change nodes

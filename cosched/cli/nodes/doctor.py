@@ -77,7 +77,7 @@ class Doctor(Command):
     health: bool = flag(help="Only what must be right on a running node.")
     shim: bool = flag(help="Also run a program with each MPI of this node.")
     strict: bool = flag(help="A warning counts as a problem.")
-    verbose: bool = flag("-v", "--verbose", help="Show what is good, too.")
+    verbose: bool = flag("-v", "--verbose", help="With --hosts: show what is good, too.")
     facts: bool = flag(hidden=True, help="Answer another doctor.")
     as_json: bool = json_option()
     run_dir: Path = asked_run_dir_option()

@@ -14,7 +14,7 @@ from cosched.bench.simulate.virtual import default_calibration
 from cosched.cli.declared import Command, argument, command, option, part
 from cosched.cli.files import check_writable, writing
 from cosched.cli.hosts_option import hosts_option
-from cosched.cli.measure.measuring import lab_nodes_option, measuring
+from cosched.cli.measure.measuring import at_hand, lab_nodes_option, measuring
 from cosched.cli.options import (
     FILE_OR_STDOUT,
     PATH,
@@ -34,7 +34,8 @@ class Calibrate(Command):
     without cosched measures how long the job takes. A coscheduled run measures how
     often its ranks wait for messages, and how long. The results are written as a
     calibration, in TOML, for 'cosched sim nodes' and 'cosched tune --simulate'.
-    Run the command on the nodes, or the lab, where the jobs will run.
+    Run the command on the nodes, or the lab, where the jobs will run. A user without
+    root and without a lab calibrates on this machine, as with --hosts localhost.
 
     Counters do not show which rank waits for which. The pattern is bulk unless the
     job's model names another: model = { pattern = "wavefront" }.
@@ -70,8 +71,9 @@ class Calibrate(Command):
         out = self.out or default_calibration(self.workload)
         check_writable(out)
         with measuring():
+            testbed = at_hand(self.testbed, self.workload)
             found = calibrate(
-                self.workload, self.testbed, self.repeats, os.environ, display_stream()
+                self.workload, testbed, self.repeats, os.environ, display_stream()
             )
         text = (
             f"# From cosched sim calibrate, of {self.workload.name}.\n"

@@ -67,7 +67,7 @@ def _copied(log: Path, folder: Path) -> Path:
 
 
 def machine_option(
-    help: str = "Nodes of the machine; the log's header says it by default.",
+    help: str = "Nodes of the machine; by default those in the log's header.",
 ) -> Any:
     """``--machine NODES``; ``None`` by default."""
     return option("--machine", type=Whole(1), metavar="NODES", help=help)

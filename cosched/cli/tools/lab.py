@@ -47,9 +47,9 @@ class Up(Command):
       cosched lab up --nodes 2 --rate 1gbit
     """
 
-    nodes: int = option(type=int, default=2, help="How many.")
+    nodes: int = option(type=int, default=2, metavar="N", help="How many.")
     cores_per_node: int = option(
-        type=int, default=1, help="CPUs of this machine for each node alone."
+        type=int, default=1, metavar="N", help="CPUs of this machine for each node alone."
     )
     share_cpus: bool = flag(
         help="Let nodes share CPUs, so that there can be more of them than CPUs. Times that"

@@ -229,6 +229,21 @@ def test_without_root_and_lab_jobs_run_on_this_machine(
     assert ("(--hosts localhost)\n" in line) == (hosts == ("localhost",))
 
 
+def test_without_root_and_lab_calibrate_runs_on_this_machine(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    seen = []
+
+    def measure(_workload, testbed, *_rest):
+        seen.append(testbed.hosts)
+        raise CoschedError("enough")
+
+    monkeypatch.setattr("cosched.cli.sim.calibrate.calibrate", measure)
+    workload = write_workload(tmp_path, 2, 4)
+    words = ["sim", "calibrate", str(workload), "--run-dir", str(tmp_path)]
+    assert run_cli(cosched, words) == 1
+    assert seen == [("localhost",)]
+
+
 @pytest.mark.parametrize("command", ["bench", "tune", "advise"])
 def test_missing_workload_is_the_only_line(tmp_path, monkeypatch, capsys, command):
     monkeypatch.setattr(os, "geteuid", lambda: 1000)  # a user gets a note about the nodes

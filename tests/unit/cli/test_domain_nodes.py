@@ -36,8 +36,8 @@ def test_status_shows_that_a_column_has_numbers_of_jobs(desk):
 
 def test_drain_shows_the_jobs_that_run_on(desk):
     assert lines("drain", "n5", "n4", "n3", "n2") == [
-        "draining n2: jobs 4, 17 run on",
-        "draining n3: job 5 runs on",
+        "draining n2: jobs 4, 17 still run",
+        "draining n3: job 5 still runs",
         "drained n4",
         "drained n5; it is lost",
     ]

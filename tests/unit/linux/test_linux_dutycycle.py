@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import time
@@ -205,6 +206,27 @@ def test_late_task_of_stopped_job_is_stopped(spawn: Spawn) -> None:
     assert stopped(late)
     classes.remove("b", late)
     assert not stopped(late)
+    classes.close()
+
+
+def test_only_stopped_processes_are_continued(
+    spawn: Spawn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent, send = [], signal.pidfd_send_signal
+
+    def note(fd: int, number: int) -> None:
+        sent.append(number)
+        send(fd, number)
+
+    monkeypatch.setattr(signal, "pidfd_send_signal", note)
+    classes, pids = cycle(spawn, "proportional")
+    classes.remove("a", pids["a"])
+    assert signal.SIGCONT not in sent
+    left = spawn()  # as by a scheduler daemon that was killed
+    os.kill(left, signal.SIGSTOP)
+    assert stopped(left)
+    classes.add("a", left)
+    assert not stopped(left)
     classes.close()
 
 

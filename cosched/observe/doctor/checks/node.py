@@ -126,7 +126,8 @@ def _check_classes(daemon: Daemon) -> Finding:
         return warning(
             "daemons",
             "they have no right to control groups, so they stop and continue tasks",
-            "'cosched status --json' has the reasons (chosen); the unit has Delegate=yes",
+            "'chosen' in 'cosched status --json' has the reasons; the unit of cosched has "
+            "Delegate=yes",
         )
     return good("daemons", f"up, {daemon.class_scheduler}, {daemon.mode}")
 
