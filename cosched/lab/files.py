@@ -11,7 +11,6 @@ The lock is on the run directory itself, so it needs no file.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import shutil
 import time
@@ -25,7 +24,7 @@ from cosched.lab.state import read_state, state_path
 from cosched.linux.namespaces import processes_inside
 from cosched.linux.waiting import comes_true
 from cosched.node.lifetime.remains import remove_regions
-from cosched.rundir.lock import is_at
+from cosched.rundir.lock import has_locked, is_at
 from cosched.rundir.paths import NodePaths
 
 LOCK_WITHIN_S = 2.0
@@ -55,14 +54,8 @@ def locked(
 
 
 def _lock(descriptor: int, run_dir: Path, deadline: float) -> None:
-    def is_taken() -> bool:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
-
-    if not comes_true(is_taken, deadline - time.monotonic(), LOCK_POLL_S):
+    within_s = deadline - time.monotonic()
+    if not comes_true(lambda: has_locked(descriptor), within_s, LOCK_POLL_S):
         raise CoschedError(
             f"another cosched lab command is at work on {run_dir}: wait until it is done"
         )

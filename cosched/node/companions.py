@@ -19,7 +19,7 @@ from cosched.core.node.job import JobState
 from cosched.core.node.messages import Job, Mode, RestChosen
 from cosched.core.symbiosis.speeds import Estimate, Sample, Work
 from cosched.core.symbiosis.watch import Read, Rest, Watch, WatchSettings
-from cosched.core.trace.sharing import Neighbour
+from cosched.core.trace.neighbours import Neighbour
 from cosched.core.units import NS_PER_S
 from cosched.node.driver import Driver, clocks
 from cosched.node.records.history_writer import HistoryWriter

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from cosched.core.trace.sharing import found_limits
+from cosched.core.trace.neighbours import found_limits
 from cosched.linux.users import find_user_name
 from cosched.observe.filling import share
 from cosched.observe.job_summary import JobSummary

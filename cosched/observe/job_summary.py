@@ -16,7 +16,7 @@ from cosched.core.decoding import convert
 from cosched.core.errors import CoschedError, NoDaemon
 from cosched.core.trace.filling import Filling, merged
 from cosched.core.trace.job_record import JobRecord, decode_record
-from cosched.core.trace.sharing import Sharing, merged_sharing
+from cosched.core.trace.neighbours import Sharing, merged_sharing
 from cosched.core.units import NS_PER_S, NS_PER_US
 from cosched.node.records.bounded_file import FilePair
 from cosched.node.sockets.client import request

@@ -11,7 +11,7 @@ from typing import Any
 
 from cosched.core.symbiosis.labels import Checked, LabelRecord
 from cosched.core.symbiosis.resources import Limits, Resource
-from cosched.core.trace.sharing import found_limits, label_of
+from cosched.core.trace.neighbours import found_limits, label_of
 from cosched.linux.users import find_user_name
 from cosched.observe.job_summary import JobSummary
 from cosched.tables import table

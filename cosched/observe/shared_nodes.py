@@ -9,7 +9,7 @@ from cosched.core.counting import counted
 from cosched.core.decoding import convert
 from cosched.core.node.messages import Job
 from cosched.core.symbiosis.limited import Verdict
-from cosched.core.trace.sharing import Neighbour, Sharing, found_limits, label_of
+from cosched.core.trace.neighbours import Neighbour, Sharing, found_limits, label_of
 from cosched.rundir.paths import name_for
 
 #: Shorter times are not named.

@@ -123,15 +123,20 @@ def _lock(fd: int) -> bool:
     """Locks the file; returns False if a daemon holds it.
 
     ``lock_holder`` shares the lock for a moment; then this tries again."""
-    while True:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if not _is_shared(fd):
-                return False
-            os.sched_yield()
-        else:
-            return True
+    while not has_locked(fd):
+        if not _is_shared(fd):
+            return False
+        os.sched_yield()
+    return True
+
+
+def has_locked(fd: int) -> bool:
+    """Locks an open file or directory; returns False if another process holds its lock."""
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _is_shared(fd: int) -> bool:

@@ -50,7 +50,6 @@ FOLDER_TELLS = {
     "options": "of all commands, and those of simulators",
     "paths": "of a domain, and of a node",
     "pictures": "of the experiment, and what all share",
-    "records": "of the jobs of a user, and the commands about them",
     "shadow": "of the carrier, and of its collectives",
     "tables": "of the experiment, and what lays out all tables",
     "workload": "of the experiment, and of a log",

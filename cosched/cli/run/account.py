@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from cosched.cli.jobs.records import records_elsewhere
 from cosched.core.errors import CoschedError
-from cosched.jobs.records import records_of
+from cosched.jobs.ended_jobs import records_of
 from cosched.observe.job_summary import in_words, summary
 from cosched.observe.reach.ways import Way
 from cosched.rundir.paths import NodePaths

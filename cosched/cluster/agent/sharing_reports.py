@@ -37,7 +37,7 @@ from cosched.core.decoding import JsonDecoder
 from cosched.core.errors import CoschedError
 from cosched.core.symbiosis.limited import Spending
 from cosched.core.symbiosis.speeds import LEAST_TRIALS
-from cosched.core.trace.sharing import Neighbour, Sharing
+from cosched.core.trace.neighbours import Neighbour, Sharing
 from cosched.core.units import NS_PER_S
 from cosched.linux.identity import peer_ids
 from cosched.rundir.directories import SYSTEM_RUN_DIR

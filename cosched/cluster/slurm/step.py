@@ -31,6 +31,7 @@ from cosched.core.decoding import is_whole, parse_integer, shown_text
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 from cosched.linux.files.whole import write_whole
+from cosched.linux.processes.background import leave_running
 from cosched.linux.processes.signals import send_to_child
 from cosched.start.own_command import own_command
 
@@ -220,6 +221,4 @@ class Step:
 
     def leave(self) -> None:
         """Leaves it running without this process."""
-        assert self.process.stdout is not None
-        self.process.stdout.close()
-        self.process.returncode = 0  # or its end would be awaited
+        leave_running(self.process)

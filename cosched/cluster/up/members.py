@@ -12,7 +12,7 @@ from cosched.cluster.member import READY
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.up.nodes import DomainNode
 from cosched.core.errors import CoschedError
-from cosched.linux.processes.background import start_background
+from cosched.linux.processes.background import leave_running, start_background
 from cosched.start.own_command import own_command
 
 CONTROLLER_MODULE = "cosched_daemons.controller"
@@ -69,9 +69,7 @@ class StartedMember:
 
     def leave(self) -> None:
         """Leaves it running without this process."""
-        assert self.process.stdout is not None
-        self.process.stdout.close()
-        self.process.returncode = 0  # or its end would be awaited
+        leave_running(self.process)
 
 
 def make_room(log: Path) -> None:

@@ -7,7 +7,6 @@ killed: the controller finds the jobs in its store, and they run on meanwhile.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -38,7 +37,7 @@ from cosched.rundir.directories import (
     is_listening,
     make_node_directory,
 )
-from cosched.rundir.lock import is_held, was_killed
+from cosched.rundir.lock import has_locked, is_held, was_killed
 from cosched.rundir.paths import NodePaths
 
 #: How many ranks of a job a CPU takes there, if the job has more ranks than CPUs.
@@ -162,18 +161,10 @@ def _starting(paths: DomainPaths) -> Iterator[None]:
     lock = os.open(paths.private_lock, flags, 0o600)
     try:
         os.fchmod(lock, 0o600)  # others could hold it
-        _until(lambda: _has_locked(lock), f"{paths.private_lock}: is held")
+        _until(lambda: has_locked(lock), f"{paths.private_lock}: is held")
         yield
     finally:
         os.close(lock)
-
-
-def _has_locked(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _start_all(paths: DomainPaths) -> None:

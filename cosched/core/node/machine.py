@@ -92,7 +92,7 @@ from cosched.core.node.modes import destroy_class
 from cosched.core.node.process_table import NodeSnapshot, ProcessTable
 from cosched.core.node.prospect import Prospect
 from cosched.core.node.registration import leave, register
-from cosched.core.node.rests import choose_rests, end_rests
+from cosched.core.node.resting_jobs import choose_rests, end_rests
 from cosched.core.node.settings import Settings
 from cosched.core.node.slices.policy import ChoosePolicy, choose_policy
 from cosched.core.node.switching.decisions import (

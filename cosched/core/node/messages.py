@@ -28,7 +28,7 @@ class Mode(str, Enum):
     RAISED = "raised"
     SUSPENDED = "suspended"
     RELEASED = "released"
-    RESTING = "resting"  # the node stops it for a moment; see ``rests``
+    RESTING = "resting"  # the node stops it for a moment; see ``resting_jobs``
 
     @property
     def stops(self) -> bool:

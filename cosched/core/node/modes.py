@@ -6,7 +6,7 @@ chooses it.
                  share CPUs take turns
     suspended    all its processes are stopped until its owner resumes it
     released     runs at the kernel's normal shares, as if cosched were not there
-    resting      is stopped for a moment by the node, not by its owner (``rests``)
+    resting      is stopped for a moment by the node, not by its owner (``resting_jobs``)
 
 The paper has no modes. A job *takes part* if it is coscheduled or raised: only such jobs
 are in a group, have a share, and are scheduled. To its tasks a suspended job is

@@ -13,7 +13,7 @@ from cosched.core.errors import CoschedError
 from cosched.core.node.messages import Job, Refusal
 from cosched.core.trace.account import Account
 from cosched.core.trace.filling import Filling
-from cosched.core.trace.sharing import Sharing
+from cosched.core.trace.neighbours import Sharing
 from cosched.core.units import NS_PER_US
 
 VERSION = 1

@@ -65,6 +65,13 @@ def start_background(
     )
 
 
+def leave_running(child: subprocess.Popen[bytes]) -> None:
+    """Lets a child run on without this process, which closes the pipe of its output."""
+    assert child.stdout is not None
+    child.stdout.close()
+    child.returncode = 0  # or its end would be awaited
+
+
 def forget_starter() -> None:
     """Gives this process the state that the machine gives, as far as it may."""
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:

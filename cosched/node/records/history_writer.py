@@ -28,7 +28,7 @@ from cosched.core.trace.job_record import (
     line_of,
     owner_of,
 )
-from cosched.core.trace.sharing import Neighbour, Sharing
+from cosched.core.trace.neighbours import Neighbour, Sharing
 from cosched.core.units import NS_PER_S
 from cosched.linux.homes import state_directory
 from cosched.node.records.bounded_file import BoundedFile, FilePair

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from cosched.core.cluster.queue.machine import QueueMachine
+from cosched.core.cluster.queue.places.least_stopped import bits, to_bits
 from cosched.core.cluster.queue.places.rows import Rows
-from cosched.core.cluster.queue.places.sharing import bits, to_bits
 from cosched.core.cluster.queue.policies import POLICIES
 from cosched.core.cluster.queue.queue_commands import StartJob
 from cosched.core.cluster.queue.queue_events import JobEnded, JobSubmitted

@@ -16,7 +16,7 @@ from cosched.core.symbiosis.limited import (
 )
 from cosched.core.symbiosis.resources import Resource
 from cosched.core.symbiosis.speeds import Measure
-from cosched.core.trace.sharing import Neighbour, Sharing, found_limits, merged_sharing
+from cosched.core.trace.neighbours import Neighbour, Sharing, found_limits, merged_sharing
 from cosched.core.units import NS_PER_S
 from cosched.observe.shared_nodes import sentences
 

@@ -12,7 +12,7 @@ from hypothesis import settings as given_settings
 from hypothesis import strategies as st
 
 from cosched.cli.commands import cosched
-from cosched.core.cluster.queue.places.sharing import bits, least_stopped
+from cosched.core.cluster.queue.places.least_stopped import bits, least_stopped
 from cosched.core.node.settings import USUAL
 from cosched.core.units import NS_PER_S
 from cosched.sim.logs.swf import write_swf

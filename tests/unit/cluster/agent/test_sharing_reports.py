@@ -19,7 +19,7 @@ from cosched.cluster.sharing_messages import BesideJob, JobShared
 from cosched.core.cluster.startup.jobobject import JobObject
 from cosched.core.symbiosis.limited import Spending
 from cosched.core.symbiosis.speeds import LEAST_TRIALS, Measure
-from cosched.core.trace.sharing import Neighbour, Sharing
+from cosched.core.trace.neighbours import Neighbour, Sharing
 
 SPENT = Spending(9.0, 1.0, 0.5, 7.0, 0.25, None, 3, 4)
 FIRST, SECOND = (7, 1), (8, 1)

@@ -3,8 +3,8 @@
 Each row is the whole domain, and a job runs within one row. So the jobs of a row never
 share a node, and a node has as many places as there are rows. All rows have one queue. A
 job starts in the first row that has room; its nodes there are those where it stops as few
-other jobs as possible (``sharing``). The reservation of the first waiting job is in the row
-that is free soonest, so it keeps no job from the other rows.
+other jobs as possible (``least_stopped``). The reservation of the first waiting job is in
+the row that is free soonest, so it keeps no job from the other rows.
 
 A job that runs alone is in all rows at once (``exclusive`` decides when). Withheld nodes
 are in service, but no job starts on them. A row can be open only to jobs with a short
@@ -32,9 +32,9 @@ from cosched.core.cluster.queue.nodes import (
     union,
     without,
 )
+from cosched.core.cluster.queue.places.least_stopped import bits, least_stopped, to_bits
 from cosched.core.cluster.queue.places.ledger import Ledger
 from cosched.core.cluster.queue.places.place import Freed, Place, Row, Spot
-from cosched.core.cluster.queue.places.sharing import bits, least_stopped, to_bits
 from cosched.core.errors import CoschedError
 from cosched.core.times import earliest
 

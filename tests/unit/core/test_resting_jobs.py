@@ -18,7 +18,7 @@ from cosched.core.node.messages import (
     TaskExited,
     ThawClass,
 )
-from cosched.core.node.rests import LONGEST_NS
+from cosched.core.node.resting_jobs import LONGEST_NS
 from cosched.core.trace.account import Accounts, Moment, Standing
 from cosched.core.trace.codec import decode, encode
 from cosched.core.units import NS_PER_MS, NS_PER_S
