@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+)
 
 from cosched.core.node.cpu_need import Use, mostly_waits
 from cosched.core.node.groups import connected, fits
@@ -21,10 +27,13 @@ from cosched.core.node.messages import (
     TurnGiven,
     UseRead,
 )
+from cosched.core.node.rests import LONGEST_NS
 from cosched.core.node.settings import GMET_LEAST_NS, Order, Settings
-from cosched.core.node.slices.free import LEAD_SLICES
+from cosched.core.node.slices.free import PRECEDENCE
 from cosched.core.units import NS_PER_MS, NS_PER_S
-from tests.unit.core.machine_node import PERIODS_NS, Node
+from tests.unit.core.machine_node import Node
+from tests.unit.core.machine_promises import check
+from tests.unit.core.node_moment import Moment
 
 
 def taking_part(machine):
@@ -44,8 +53,12 @@ def with_tasks(node):
 
 
 JOBS = st.sampled_from("abcde")
+#: Most turns last longer than a GMET, and some for several slices.
+PAUSES_NS = st.integers(0, 300 * NS_PER_MS) | st.integers(0, 5 * NS_PER_S)
 OWNERS_MODES = [mode for mode in Mode if mode is not Mode.RESTING]
-CPU_SETS = st.sets(st.integers(0, 3), min_size=1).map(frozenset)
+#: Some jobs that need all of their CPUs compete with narrow jobs side by side.
+CROWDED = [frozenset({0}), frozenset({0}), frozenset({1}), frozenset({0, 1})]
+CPU_SETS = st.sampled_from(CROWDED) | st.sets(st.integers(0, 3), min_size=1).map(frozenset)
 
 
 class NodeMachine(RuleBasedStateMachine):
@@ -55,20 +68,44 @@ class NodeMachine(RuleBasedStateMachine):
         super().__init__()
         self.node = Node()
         self.next_task = 1
-        self.since = {}
+        self.seen_ns = self.node.now_ns
+        self.ages_ns = {}
 
     def send(self, kind, **fields):
         for gone in set(self.node.published) - set(self.node.machine.jobs):
             for record in (self.node.published, self.node.modes, self.node.frozen):
                 record.pop(gone, None)
-        before = self.node.running
-        now_before = {k: j.since_ns for k, j in self.node.machine.jobs.items()}
+        before = Moment(self.node)
         commands = self.node.send(kind, **fields)
-        if kind is MessageTrapped:
-            for job in before - self.node.running:
-                ran = self.node.now_ns - now_before[job]
-                assert ran >= self.node.machine.settings.gmet_ns
+        check(before, self.node, kind, fields, commands)
+        self.count_ages(before)
         return commands
+
+    def count_ages(self, before):
+        """Each job has exactly the CPU time in which it was scheduled."""
+        passed_ns = self.node.now_ns - self.seen_ns
+        self.seen_ns = self.node.now_ns
+        for key, job in self.node.machine.jobs.items():
+            was = before.jobs.get(key)
+            ran_ns = passed_ns if was is not None and was.scheduled else 0
+            self.ages_ns[key] = ran_ns + (self.ages_ns[key] if was is not None else 0)
+            assert job.age_ns(self.node.now_ns) == self.ages_ns[key]
+
+    @initialize(
+        align=st.booleans(),
+        auto=st.booleans(),
+        order=st.sampled_from(Order),
+        gmet_ms=st.sampled_from([20, 100, 400]),
+        crowd=st.lists(st.sampled_from(CROWDED), max_size=5),
+    )
+    def begin(self, align, auto, order, gmet_ms, crowd):
+        """Each kind of slices has histories of its own from the first job on. Jobs that
+        compete start together, with a task on each of their CPUs."""
+        begun = Settings(NS_PER_S, gmet_ms * NS_PER_MS, align, auto, order=order)
+        self.send(SettingsChanged, settings=begun)
+        for job, cpus in zip("dbace", crowd, strict=False):
+            for _ in cpus:
+                self.register(job=job, cpus=cpus, after=0)
 
     @rule(job=JOBS, cpus=CPU_SETS, after=st.integers(0, 3 * NS_PER_S))
     def register(self, job, cpus, after):
@@ -105,20 +142,51 @@ class NodeMachine(RuleBasedStateMachine):
         task = data.draw(st.sampled_from(sorted(self.node.machine.jobs[job].members)))
         self.send(TaskExited, after_ns=after, job=job, task=task)
 
-    @rule(after=st.integers(0, 2 * NS_PER_S))
-    def end_slice(self, after):
-        self.send(SliceEnded, after_ns=after)
+    def wait_for(self, data, ends_ns):
+        """Passes some time, or the time until one of these ends or just before it."""
+        coming_ns = sorted(end_ns for end_ns in ends_ns if end_ns > self.node.now_ns)
+        if coming_ns and data.draw(st.booleans()):
+            early_ns = data.draw(st.sampled_from([0, 1, 10 * NS_PER_MS]))
+            end_ns = data.draw(st.sampled_from(coming_ns))
+            self.node.now_ns = max(self.node.now_ns, end_ns - early_ns)
+        else:
+            self.node.now_ns += data.draw(PAUSES_NS)
+
+    @rule(data=st.data(), times=st.integers(1, 4))
+    def end_slices(self, data, times):
+        machine = self.node.machine
+        for _ in range(times):
+            running = [job for job in machine.jobs.values() if job.scheduled]
+            ends_ns = [job.since_ns + machine.slice_ns(job.key) for job in running]
+            self.wait_for(data, ends_ns)
+            self.send(SliceEnded)
 
     @precondition(lambda self: with_tasks(self.node))
-    @rule(data=st.data(), after=st.integers(0, 300 * NS_PER_MS))
-    def trap(self, data, after):
-        job = data.draw(st.sampled_from(with_tasks(self.node)))
-        self.node.now_ns += after
-        state = self.node.machine.jobs[job]
-        epoch = state.epoch - data.draw(st.integers(0, 1))
-        self.send(
-            MessageTrapped, job=job, task=next(iter(state.tasks)), epoch=max(0, epoch)
-        )
+    @rule(data=st.data(), times=st.integers(1, 4))
+    def trap(self, data, times):
+        """Messages are the most frequent events, and most of them reach waiting jobs."""
+        for _ in range(times):
+            jobs, settings = self.node.machine.jobs, self.node.machine.settings
+            able = with_tasks(self.node)
+            waiting = [key for key in able if not jobs[key].scheduled]
+            state = jobs[data.draw(st.sampled_from(waiting * 3 + able))]
+            self.wait_for(
+                data,
+                [
+                    job.since_ns + much * settings.gmet_within_ns(slice_ns)
+                    for key, job in jobs.items()
+                    if job.scheduled
+                    for slice_ns in [self.node.machine.slice_ns(key)]
+                    for much in (1, PRECEDENCE)
+                ],
+            )
+            self.ask(data, state)
+
+    def ask(self, data, state):
+        """Delivers a message, sometimes one that was sent in an earlier epoch."""
+        epoch = max(0, state.epoch - data.draw(st.sampled_from([0, 0, 0, 1])))
+        task = next(iter(state.tasks))
+        self.send(MessageTrapped, job=state.key, task=task, epoch=epoch)
 
     @precondition(lambda self: self.node.machine.jobs)
     @rule(data=st.data(), after=st.integers(0, 300 * NS_PER_MS))
@@ -154,7 +222,7 @@ class NodeMachine(RuleBasedStateMachine):
     @rule(
         jobs=st.frozensets(JOBS, max_size=2),
         after=st.integers(0, NS_PER_S),
-        lasts=st.integers(1, NS_PER_S),
+        lasts=st.integers(1, 6 * NS_PER_S),
         ended=st.booleans(),
     )
     def rest(self, jobs, after, lasts, ended):
@@ -166,9 +234,16 @@ class NodeMachine(RuleBasedStateMachine):
         if ended:
             self.send(RestChosen, jobs=(), until_ns=0)
         else:
-            self.send(SliceEnded, after_ns=lasts)
+            resting = self.resting()
+            self.send(SliceEnded, after_ns=min(lasts, LONGEST_NS) - 1)
+            assert self.resting() == resting
+            self.send(SliceEnded, after_ns=1)
         modes = {job.mode for job in self.node.machine.jobs.values()}
         assert Mode.RESTING not in modes
+
+    def resting(self):
+        jobs = self.node.machine.jobs
+        return {key for key, job in jobs.items() if job.mode is Mode.RESTING}
 
     @precondition(lambda self: self.node.alarm_ns is not None)
     @rule()
@@ -176,9 +251,6 @@ class NodeMachine(RuleBasedStateMachine):
         self.node.now_ns = max(self.node.now_ns, self.node.alarm_ns)
         self.node.alarm_ns = None
         self.send(AlarmRang)
-        assert not any(
-            job.awaits_gmet and job.scheduled for job in self.node.machine.jobs.values()
-        )
 
     @rule(
         slice_s=st.integers(1, 3),
@@ -282,51 +354,19 @@ class NodeMachine(RuleBasedStateMachine):
             waiting = any(not job.scheduled for job in taking_part(self.node.machine))
             assert self.node.orders.idle == (not waiting)
 
+    @invariant()
+    def a_turn_ends_in_time(self):
+        node, settings = self.node, self.node.machine.settings
+        paper = settings.order is Order.PAPER
+        by_rest = settings.slice_auto and settings.order is Order.REST
+        if paper or settings.align or by_rest:
+            return
+        for group in connected(taking_part(node.machine)):
+            running = [job for job in group if job.scheduled]
+            if len(running) < len(group):
+                due_ns = min(j.since_ns + node.machine.slice_ns(j.key) for j in running)
+                assert node.orders.deadline_ns <= max(node.now_ns, due_ns)
+
 
 TestNodeMachine = NodeMachine.TestCase
 TestNodeMachine.settings = settings(max_examples=70, stateful_step_count=50)
-
-
-@settings(max_examples=40)
-@given(
-    count=st.integers(2, 6),
-    align=st.booleans(),
-    auto=st.booleans(),
-    traps=st.lists(st.tuples(st.integers(0, 5), st.integers(1, 400)), max_size=300),
-)
-def test_no_job_starves_while_the_timer_ticks(count, align, auto, traps):
-    """Each job is scheduled within a bounded number of slices, if the timer keeps time."""
-    node = Node(Settings(NS_PER_S, 100 * NS_PER_MS, align, slice_auto=auto))
-    jobs = "abcdef"[:count]
-    for job in jobs:
-        node.register(job)
-    bound_ns = (count + LEAD_SLICES) * (LEAD_SLICES + 2) * NS_PER_S
-    bound_ns = PERIODS_NS if auto else bound_ns
-    last_seen = dict.fromkeys(jobs, node.now_ns)
-    pulls = iter(traps)
-
-    def advance_to(target_ns):
-        while node.now_ns < target_ns:
-            deadline = (
-                (node.now_ns // NS_PER_S + 1) * NS_PER_S
-                if align
-                else node.orders.deadline_ns
-            )
-            step_to = max(node.now_ns, min(target_ns, deadline))
-            node.now_ns = step_to
-            if step_to == deadline:
-                node.send(SliceEnded)
-            for job in node.running:
-                last_seen[job] = node.now_ns
-            for job in jobs:
-                assert node.now_ns - last_seen[job] <= bound_ns, job
-            if node.now_ns >= target_ns:
-                return
-
-    for index, after_ms in pulls:
-        advance_to(node.now_ns + after_ms * NS_PER_MS)
-        if node.alarm_ns is not None and node.now_ns >= node.alarm_ns:
-            node.alarm_ns = None
-            node.send(AlarmRang)
-        node.trap(jobs[index % count])
-    advance_to(node.now_ns + bound_ns + NS_PER_S)
