@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from cosched.core.node.rests import LONGEST_NS
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -28,6 +27,7 @@ from cosched.core.node.messages import (
     TurnGiven,
     UseRead,
 )
+from cosched.core.node.resting_jobs import LONGEST_NS
 from cosched.core.node.settings import GMET_LEAST_NS, Order, Settings
 from cosched.core.node.slices.free import PRECEDENCE
 from cosched.core.units import NS_PER_MS, NS_PER_S
