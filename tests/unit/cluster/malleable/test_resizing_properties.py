@@ -5,7 +5,7 @@ from __future__ import annotations
 from copy import deepcopy
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -554,4 +554,10 @@ class Agents(RuleBasedStateMachine):
 
 
 TestAgents = Agents.TestCase
-TestAgents.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestAgents.settings = settings(
+    max_examples=60,
+    stateful_step_count=40,
+    deadline=None,
+    # Some histories are too long for an example, and chance can make many of them.
+    suppress_health_check=[HealthCheck.filter_too_much],
+)
