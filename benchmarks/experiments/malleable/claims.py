@@ -28,6 +28,7 @@ from benchmarks.experiments.malleable.reasons import (
     NO_BEST_13,
     NO_FACTOR_14,
     NO_HARVESTS_2,
+    NO_RISES_11,
     NO_RISES_12,
     NO_SAME_10,
     NO_SUCCESS_2,
@@ -173,7 +174,9 @@ def fig11(found: Findings) -> list[Claim]:
     return [
         found.count("11", "at M=3 the total is less with FQ", "always", low),
         found.count("11", "at M of 9 and 12 it is less with FR", "yes", high, NO_BEST_13),
-        found.count("11", "with FQ it rises again as M grows on", "yes", turns),
+        found.count(
+            "11", "with FQ it rises again as M grows on", "yes", turns, NO_RISES_11
+        ),
         found.count(
             "11", "with FR a high M is best: least total without a limit", "yes", falls
         ),
