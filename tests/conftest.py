@@ -41,11 +41,13 @@ _files = ("/etc/openmpi/openmpi-mca-params.conf", Path(__file__).with_name("open
 os.environ.update({"OMPI_MCA_mca_base_param_files": ",".join(map(str, _files))})
 
 # A prterun that is killed leaves a folder named by its pid. The next prterun with this pid
-# does not start. So each session of tests has a place of its own for such folders.
-_folders = tempfile.mkdtemp(prefix="cosched-prte-")
-atexit.register(shutil.rmtree, _folders, ignore_errors=True)
-Path(_folders).chmod(0o1777)  # some tests have other users
-os.environ.update({"PRTE_MCA_prte_tmpdir_base": _folders})
+# does not start. So each session of tests has a place of its own for such folders. The
+# workers of a session inherit it; they end without a call of atexit.
+if "PYTEST_XDIST_WORKER" not in os.environ:
+    _folders = tempfile.mkdtemp(prefix="cosched-prte-")
+    atexit.register(shutil.rmtree, _folders, ignore_errors=True)
+    Path(_folders).chmod(0o1777)  # some tests have other users
+    os.environ.update({"PRTE_MCA_prte_tmpdir_base": _folders})
 
 # No run of a test changes what the developer's own jobs are expected to take, and no
 # earlier run changes the order of a test's jobs.
