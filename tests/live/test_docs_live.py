@@ -41,6 +41,10 @@ LESS = {
     ("sim", "nodes", "--nodes"): ("--work", "200ms"),
 }
 
+#: Commands that need no daemon, and the files that they name.
+QUIET = ("cosched shim ", "cosched sim ", "cosched report queues.json ")
+FILES = re.compile(r"\.(?:swf|json|html)\b")
+
 WORKLOAD = """
 [[job]]
 name = "app"
@@ -118,13 +122,13 @@ def test_readme_commands_run_as_printed(folder, run_dir):
 
 
 def run_cosched(words, folder):
-    """Runs a command of a page, with short logs in place of the traces that it names."""
+    """Runs a command of a page in a folder, with short logs for the traces it names."""
     for name in words:
         log = folder / name
         if ".swf" in name and not log.exists():
             generate = ["sim", "generate", log, "--jobs", "40", "--machine", "16"]
             assert cosched(*generate).returncode == 0
-    words = [str(folder / word) if ".swf" in word else word for word in words]
+    words = [str(folder / word) if FILES.search(word) else word for word in words]
     less = (more for begin, more in LESS.items() if words[: len(begin)] == [*begin])
     return cosched(*words, *next(less, ()))
 
@@ -148,7 +152,7 @@ def test_docs_show_only_commands_that_exist(page, tmp_path):
         if long := LONG.match(line):
             assert (ROOT / long[1]).exists(), line
             continue
-        if line.startswith(("cosched shim ", "cosched sim ")):
+        if line.startswith(QUIET):
             assert run_cosched(words[1:], tmp_path).returncode == 0, line
             continue
         if words[0] in SCRIPTS:
