@@ -39,6 +39,7 @@ from cosched.core.cluster.queue.waiting import arrival
 
 NODES = 4
 KEPT, WAITING, RESERVED, RUNNING = "kept back", "waiting", "reserved", "running"
+DROPPED = "dropped"  # with a job whose good end it needed
 
 
 @dataclass
@@ -172,6 +173,8 @@ class LiveQueue:
             case DropJobs(dropped, because):
                 assert {self.jobs[each].state for each in dropped} == {KEPT}
                 assert because not in self.good_ends
+                for each in dropped:
+                    self.jobs[each].state = DROPPED
             case WakeAt(at):
                 assert at is None or at > self.now
                 self.wake = at

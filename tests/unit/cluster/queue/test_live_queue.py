@@ -209,7 +209,12 @@ class QueueUnderAllEvents(RuleBasedStateMachine):
         self.change_nodes(NodesJoined, set(range(NODES)))
         while live.jobs:
             with_nodes = live.of(RESERVED, RUNNING)
-            assert with_nodes
+            if (
+                not with_nodes
+            ):  # conservative backfill may leave a gap before the next start
+                assert live.policy == "conservative"
+                assert live.wake > live.now
+                live.now = live.wake - 1
             for number in with_nodes:
                 live.give(JobEnded(live.now, number))
                 live.over(number, ok=True)
