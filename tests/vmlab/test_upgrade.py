@@ -21,13 +21,13 @@ JOBS = 20
 #: Stays for the length of the measurement of laps that the upgrade is compared with.
 WATCHED_S = 30
 START = f"""
-mkdir -p laps; rm -f laps/*
+mkdir -p runs; rm -f runs/*
 for job in $(seq {JOBS}); do
-    setsid sh -c "cosched-run -n 2 ./laps laps/$job.laps laps/stop > laps/$job.out 2>&1
-        echo \\$? > laps/$job.status" < /dev/null > /dev/null 2>&1 &
+    setsid sh -c "cosched-run -n 2 ./laps runs/$job.laps runs/stop > runs/$job.out 2>&1
+        echo \\$? > runs/$job.status" < /dev/null > /dev/null 2>&1 &
 done
 """
-LAPS = "cat laps/*.laps | od -A n -t d8 -v"
+LAPS = "cat runs/*.laps | od -A n -t d8 -v"
 #: What no package of cosched writes, or what stays: byte code of the system's Python.
 OTHERS = """
 /var/l*/dpkg* /var/lib/apt/* /var/lib/systemd/timers/* /var/lib/chrony* /var/log*
@@ -120,10 +120,10 @@ def test_no_job_notices_an_upgrade_and_a_purge_leaves_nothing(site):
 
 def check_end(site):
     """Each job ends with status 0, its answer, and no other line."""
-    site.user("touch laps/stop")
-    ended = f"test $(ls laps/*.status | wc -l) = {JOBS} && cat laps/*.status || true"
+    site.user("touch runs/stop")
+    ended = f"test $(ls runs/*.status | wc -l) = {JOBS} && cat runs/*.status || true"
     site.until(lambda: site.user(ended), "all jobs have ended")
-    assert site.user("cat laps/*.status").split() == ["0"] * JOBS
-    lines = site.user("cat laps/*.out").splitlines()
+    assert site.user("cat runs/*.status").split() == ["0"] * JOBS
+    lines = site.user("cat runs/*.out").splitlines()
     assert len(lines) == JOBS, lines
     assert all(re.fullmatch(r"right after \d+ laps", line) for line in lines), lines
