@@ -47,8 +47,9 @@ def spoken_by(family: Family, library: Path | None, major: int | None = None) ->
     return SpokenPmi(pmi2=False if without else None, pmix=True)
 
 
-def better_kind(family: Family) -> str:
-    """Returns the interface that serves each build of an MPI, as srun names it."""
+def better_kind(family: Family | None) -> str:
+    """Returns the interface that serves each build of an MPI, as srun names it. None: the
+    family is unknown."""
     return "pmix" if family is Family.OPENMPI else "pmi2"
 
 

@@ -13,6 +13,7 @@ from cosched.bench.workload.file import JobInstance, JobSpec
 from cosched.launch.family import Family
 from cosched.launch.given.first_word import is_launcher
 from cosched.launch.run_record import OFF, VARIABLE
+from cosched.launch.spoken_pmi import better_kind
 from cosched.start.own_command import own_command
 
 COSCHED_RUN = own_command("cosched.cli.run.main")
@@ -40,7 +41,7 @@ class SlurmJobs:
         nodes = min(spec.ranks, len(hosts))
         if spec.ppn is not None:
             nodes = -(-spec.ranks // spec.ppn)
-        mpi = "pmix" if self.family is Family.OPENMPI else "pmi2"
+        mpi = better_kind(self.family)
         options = ["--run-dir", str(self.site.run_dir), "--job", instance.name]
         options += ["--nodes", str(nodes), "--ranks", str(spec.ranks)]
         options += ["--settle", f"{self.settle_s:g}"]

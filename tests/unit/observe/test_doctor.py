@@ -379,6 +379,8 @@ def test_default_of_slurm_that_serves_no_mpi_of_the_nodes_is_found(
     level = "note" if text.startswith("may") else "warning"
     assert [one.level.value for one in found] == ([level] if text else [])
     assert all(one.text.startswith(f"MpiDefault={default} {text}") for one in found)
+    better = "pmix" if title == "Open MPI" else "pmi2"
+    assert all(f"--mpi={better}" in one.remedy for one in found)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from cosched.launch.spoken_pmi import SpokenPmi
+from cosched.launch.family import Family
+from cosched.launch.spoken_pmi import SpokenPmi, better_kind
 from cosched.observe.doctor.facts import UNLIMITED, MpiFacts, Partition, SlurmFacts
 from cosched.observe.doctor.findings import Finding, good, note, problem, warning
 
@@ -80,21 +81,27 @@ def _check_mpi(default: str, mpis: Sequence[MpiFacts]) -> Finding:
             f"MpiDefault=none: {_ALONE}",
             "MpiDefault=pmi2 for MPICH, pmix for Open MPI; or srun --mpi=...",
         )
-    better = "pmi2" if default.startswith("pmix") else "pmix"
     served = {mpi: SpokenPmi(mpi.pmi2, mpi.pmix).is_served(default) for mpi in mpis}
-    if unserved := _names(mpi for mpi in mpis if served[mpi] is False):
+    if unserved := [mpi for mpi in mpis if served[mpi] is False]:
+        better = _better(unserved[0])
         return warning(
             "mpi",
-            f"MpiDefault={default} does not serve {unserved}: {_ALONE}",
+            f"MpiDefault={default} does not serve {_names(unserved)}: {_ALONE}",
             f"srun --mpi={better} for programs of it, or MpiDefault={better}",
         )
-    if unknown := _names(mpi for mpi in mpis if served[mpi] is None):
+    if unknown := [mpi for mpi in mpis if served[mpi] is None]:
+        names, better = _names(unknown), _better(unknown[0])
         return note(
             "mpi",
-            f"MpiDefault={default} may not serve {unknown}: that does not show here",
+            f"MpiDefault={default} may not serve {names}: that does not show here",
             f"check that 'srun -n 2' starts one job of two ranks; if not, --mpi={better}",
         )
     return good("mpi", f"MpiDefault={default}")
+
+
+def _better(mpi: MpiFacts) -> str:
+    is_open_mpi = mpi.title == Family.OPENMPI.title
+    return better_kind(Family.OPENMPI if is_open_mpi else Family.MPICH)
 
 
 def _names(mpis: Iterable[MpiFacts]) -> str:
