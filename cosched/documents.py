@@ -22,6 +22,15 @@ from cosched.core.errors import CoschedError
 
 T = TypeVar("T")
 
+
+class NotToml(Malformed):
+    """A document that is not TOML. problem: the mistake and its place."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(str(problem))
+        self.problem = problem
+
+
 #: The most characters of the parser's message in an error.
 _SHOWN = 200
 #: The end of the parser's message: its place.
@@ -39,23 +48,22 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def decode_toml(text: str, what: str) -> dict[str, Any]:
-    """Returns the table of a TOML document. Raises Malformed, with the parser's line as its
-    detail."""
+    """Returns the table of a TOML document. Raises NotToml. what: stands for the file."""
     if sys.version_info >= (3, 11):  # most programs read none
         import tomllib
     else:
         import tomli as tomllib
     if len(text) > DOCUMENT_MOST:
-        detail = f"{len(text)} characters are more than {DOCUMENT_MOST}"
-        raise Malformed(f"{what}: {detail}", detail)
+        mistake = f"{len(text)} characters are more than {DOCUMENT_MOST}"
+        raise NotToml(Problem(what, mistake))
     try:
         return tomllib.loads(text)
     except (ValueError, OverflowError, RecursionError) as error:
-        detail = printable(str(error))[:_SHOWN]
-        raise Malformed(str(syntax_problem(detail, what, text)), detail) from None
+        message = printable(str(error))[:_SHOWN]
+        raise NotToml(_syntax_problem(message, what, text)) from None
 
 
-def syntax_problem(message: str, name: str, text: str) -> Problem:
+def _syntax_problem(message: str, name: str, text: str) -> Problem:
     """Returns the parser's message with the line that it names. name: stands for the file;
     text: its content."""
     match = re.fullmatch(_TOML_PLACE, message)
@@ -83,23 +91,17 @@ def parse_text(text: str, name: str, schema: type[T]) -> T:
         raise CoschedError(f"{first}{more}") from None
 
 
-def problems_of(path: Path, schema: type) -> list[Problem]:
-    """Returns all mistakes in a file. Raises CoschedError if it cannot be read."""
-    text = read_document(path)
+def examined(path: Path, schema: type) -> tuple[list[Problem], list[Problem]]:
+    """Returns all mistakes in a file, and, if there are none, its keys without effect.
+    Raises CoschedError if it cannot be read."""
+    text, name = read_document(path), str(path)
     try:
-        read(schema, decode_toml(text, str(path)))
-    except Malformed as error:
-        return [syntax_problem(error.detail, str(path), text)]
+        value: Any = read(schema, decode_toml(text, name))
+    except NotToml as error:
+        return [error.problem], []
     except Invalid as error:
-        return placed(error.mistakes, text, str(path))
-    return []
-
-
-def ineffective_in(path: Path, schema: type) -> list[Problem]:
-    """Returns the keys without effect. Raises CoschedError if the file has mistakes."""
-    text = read_document(path)
-    found = without_effect(parse_text(text, str(path), schema))
-    return placed(found, text, str(path))
+        return placed(error.mistakes, text, name), []
+    return [], placed(without_effect(value), text, name)
 
 
 def encode_toml(document: Mapping[str, Any], comments: Mapping[str, str]) -> str:

@@ -23,7 +23,7 @@ from cosched.core.config.mistakes import Problem
 from cosched.core.config.relations import judge
 from cosched.core.decoding import Malformed, decode_text, shown_text
 from cosched.core.errors import CoschedError
-from cosched.documents import decode_toml, syntax_problem
+from cosched.documents import NotToml, decode_toml
 from cosched.linux.files.owners import is_open_to_others
 
 
@@ -79,8 +79,8 @@ def read_text(text: str, name: str, *, operator: bool) -> tuple[Layer, list[Prob
     """The text of a file; ``name`` says in errors where it stands."""
     try:
         document = decode_toml(text, name)
-    except Malformed as error:
-        return {}, [syntax_problem(error.detail, name, text)]
+    except NotToml as error:
+        return {}, [error.problem]
     return read_document(document, text, name, operator=operator)
 
 

@@ -39,13 +39,7 @@ _UNPRINTABLE = "[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]"
 
 
 class Malformed(CoschedError):
-    """Input that cannot be decoded. ``str(error)`` is one line that names the input.
-
-    detail: the mistake, without the name of the input."""
-
-    def __init__(self, line: str, detail: str = "") -> None:
-        super().__init__(line)
-        self.detail = detail or line
+    """Input that cannot be decoded. ``str(error)`` is one line that names the input."""
 
 
 class _Decoder(ABC, Generic[T]):

@@ -23,7 +23,7 @@ from cosched.core.config.mistakes import Problem
 from cosched.core.config.schema import KEYS, Sections
 from cosched.core.config.tables import Key, keys_of
 from cosched.core.errors import CoschedError
-from cosched.documents import ineffective_in, problems_of, read_toml
+from cosched.documents import examined, read_toml
 from cosched.observe.status import gather
 
 
@@ -114,8 +114,8 @@ class Check(Command):
         if self.file is None:
             config, errors, warnings = examine(os.environ)
         elif (schema := _other_schema(self.file)) is not None:
-            errors = problems_of(self.file, schema) or _problems_here(self.file, schema)
-            warnings = [] if errors else ineffective_in(self.file, schema)
+            errors, warnings = examined(self.file, schema)
+            errors = errors or _problems_here(self.file, schema)
         else:
             config, errors = examine_file(self.file, operator=not self.user)
         if self.as_json:
