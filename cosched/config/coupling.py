@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from cosched.core.cluster.coupling.groups import Rights
 from cosched.core.cluster.coupling.settings import CouplingSettings
 from cosched.core.config.kinds import ADDRESS, LISTEN, TEXT, TEXTS, duration, mapping
-from cosched.core.config.mistakes import Mistake
+from cosched.core.config.mistakes import Mistake, taken
 from cosched.core.config.tables import REQUIRED, inline, key
 
 _NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}"
@@ -76,13 +76,9 @@ class CouplingTable:
                 yield Mistake("same_names", f"'{name}' is not in coupling.domains")
         owners = {self.listen: "this domain"}
         for name, address in self.domains.items():
-            if address in owners:
-                text = f"{name}: {address} is the address of {owners[address]}"
-                yield Mistake("domains", text)
+            yield from taken("domains", address, owners, name)
             owners.setdefault(address, f"domain {name}")
-        if self.metrics in owners:
-            text = f"{self.metrics} is the address of {owners[self.metrics]}"
-            yield Mistake("metrics", text)
+        yield from taken("metrics", self.metrics, owners)
 
     def own_name_mistakes(self, name: str) -> Iterator[Mistake]:
         """Yields why a domain that is coupled in this way cannot have this name."""

@@ -28,7 +28,7 @@ from cosched.core.config.kinds import (
     size,
     whole,
 )
-from cosched.core.config.mistakes import Mistake
+from cosched.core.config.mistakes import Mistake, taken
 from cosched.core.config.tables import (
     REQUIRED,
     key,
@@ -168,13 +168,9 @@ class DomainConfig:
                 yield Mistake("nodes", text)
         owners = {self.controller: "the controller"}
         for name, address in self.nodes.items():
-            if address in owners:
-                text = f"{name}: {address} is the address of {owners[address]}"
-                yield Mistake("nodes", text)
+            yield from taken("nodes", address, owners, name)
             owners.setdefault(address, f"node {name}")
-        if self.metrics.listen in owners:
-            text = f"{self.metrics.listen} is the address of "
-            yield Mistake("metrics.listen", text + owners[self.metrics.listen])
+        yield from taken("metrics.listen", self.metrics.listen, owners)
         for name in self.security.root_from:
             if name not in self.nodes:
                 yield Mistake("security.root_from", f"'{name}' is not in [nodes]")
@@ -190,20 +186,15 @@ class DomainConfig:
             yield from self._mistakes_with_coupling(self.coupling, owners)
 
     def _mistakes_with_coupling(
-        self, coupling: CouplingTable, owners: dict[str, str]
+        self, coupling: CouplingTable, owners: Mapping[str, str]
     ) -> Iterator[Mistake]:
         """Yields names and addresses that cannot be, and settings that do not combine with
         a coupling. owners: the members of the domain, by address."""
         yield from coupling.own_name_mistakes(self.name)
-        if coupling.listen in owners:
-            text = f"{coupling.listen} is the address of "
-            yield Mistake("coupling.listen", text + owners[coupling.listen])
-        if self.metrics.listen == coupling.listen:
-            text = f"{coupling.listen} is the address for other domains"
-            yield Mistake("metrics.listen", text)
-        if coupling.metrics in owners:
-            text = f"{coupling.metrics} is the address of {owners[coupling.metrics]}"
-            yield Mistake("coupling.metrics", text)
+        yield from taken("coupling.listen", coupling.listen, owners)
+        own = {coupling.listen: "this domain"}
+        yield from taken("metrics.listen", self.metrics.listen, own)
+        yield from taken("coupling.metrics", coupling.metrics, owners)
         if 0 < (coupling.yield_wait_ns or 0) < _LEAST_REST_NS:
             text = "is too short; write 0s, or 100ms or more"
             yield Mistake("coupling.yield_wait", text)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count
 
 from cosched.core.errors import CoschedError
@@ -25,6 +25,16 @@ class Mistake(NamedTuple):
     def under(self, table: str) -> Mistake:
         """Returns the mistake for a reader of the table that has this one."""
         return Mistake(joined(table, self.path), self.text)
+
+
+def taken(
+    path: str, address: str | None, owners: Mapping[str, str], name: str = ""
+) -> Iterator[Mistake]:
+    """Yields a mistake if an address belongs to another part. owners: the parts, by their
+    addresses. name: names the value of a mapping at the path."""
+    if address is not None and address in owners:
+        text = f"{address} is the address of {owners[address]}"
+        yield Mistake(path, f"{name}: {text}" if name else text)
 
 
 class Invalid(CoschedError):

@@ -572,7 +572,10 @@ domains = { e = "h:4" }
         ('metrics = "h:3"', "7: coupling.metrics: h:3 is the address of this domain"),
         ('metrics = "h:4"', "7: coupling.metrics: h:4 is the address of domain e"),
         ('[metrics]\nlisten = "h:2"', "8: metrics.listen: h:2 is the address of node n"),
-        ('[metrics]\nlisten = "h:3"', "8: metrics.listen: h:3 is the address for other"),
+        (
+            '[metrics]\nlisten = "h:3"',
+            "8: metrics.listen: h:3 is the address of this domain",
+        ),
     ],
 )
 def test_check_finds_metrics_at_the_address_of_another_part(tmp_path, lines, problem):
