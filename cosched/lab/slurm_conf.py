@@ -65,13 +65,12 @@ def partition(conf: Path) -> str:
     return found.group(1) if found else ""
 
 
-def node_cpus(conf: Path) -> list[int]:
-    """Returns the CPUs that Slurm counts on each node, by a configuration that this module
+def all_cpus(conf: Path) -> int:
+    """Returns the CPUs that Slurm counts on all nodes, by a configuration that this module
     wrote."""
-    found = re.findall(
-        r"(?am)^NodeName=\S+ CPUs=(\d{1,9})", conf.read_text(errors="replace")
-    )
-    return [parse_integer(count, "CPUs", 0, 10**9) for count in found]
+    text = conf.read_text(errors="replace")
+    found = re.findall(r"(?am)^NodeName=\S+ CPUs=(\d{1,9})", text)
+    return sum(parse_integer(count, "CPUs", 0, 10**9) for count in found)
 
 
 def checked_jobs(jobs: int) -> int:

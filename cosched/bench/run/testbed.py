@@ -26,7 +26,7 @@ from cosched.core.errors import CoschedError
 from cosched.core.node.settings import Settings
 from cosched.lab.lab import describe_links
 from cosched.lab.slurm import conf_path
-from cosched.lab.slurm_conf import SHARED, node_cpus, partition
+from cosched.lab.slurm_conf import SHARED, all_cpus, partition
 from cosched.launch.family import Mpi
 from cosched.launch.mpi import SearchPath, find_mpi
 from cosched.launch.nodes import lease_node
@@ -231,7 +231,7 @@ def check_slurm(site: Site, workloads: Sequence[Workload]) -> None:
             "--by-slurm: no Slurm lets jobs of the lab share CPUs: run 'cosched lab up', "
             f"then 'scripts/slurm-lab up --partition {SHARED.partition}'"
         )
-    cpus = sum(node_cpus(conf))
+    cpus = all_cpus(conf)
     for spec in (spec for workload in workloads for spec in workload.jobs):
         if spec.first > 1:
             raise CoschedError(
