@@ -160,6 +160,100 @@ _BATCH = st.tuples(
 )
 
 
+def _tasks_of(batches):
+    """Returns a row for each task: its number, its nodes, the terms of its batch, and when
+    it is submitted."""
+    rows = []
+    for tasks, at_once, size, before, at in sorted(batches, key=lambda one: one[4]):
+        number = len(rows) + 1
+        known = range(1, number)
+        needs = {known[each % len(known)]: ok for each, ok in before if known}
+        after = frozenset(job for job, ok in needs.items() if not ok)
+        terms = Terms(number, at_once, after, frozenset(needs) - after)
+        rows += [(number + task, size, terms, at) for task in range(tasks)]
+    return rows
+
+
+class _History:
+    """A queue that gets all tasks, whose jobs have drawn fates and run times."""
+
+    def __init__(self, policy, rows, fates, runs):
+        self.queue, self.policy = machine(policy), policy
+        self.todo, self.fates, self.runs = list(rows), fates, runs
+        self.terms = {job: terms for job, _, terms, _ in rows}
+        self.outcomes = {}  # by job; True: it ended well
+        self.ends = {}  # of the running jobs
+        self.tried = set()  # jobs that failed to start once
+        self.promised = {}  # the first reservation of each job
+
+    def fate(self, job):
+        return self.fates[job % len(self.fates)]
+
+    def settle(self, now, job, *, ok):
+        """Reports the outcome of a job, and those of the jobs that are dropped for it."""
+        known = [(job, ok)]
+        while known:
+            each, well = known.pop()
+            self.outcomes[each] = well
+            if not self.queue.batches.awaits(each):
+                continue
+            for command in self.queue.handle(OutcomeKnown(now, each, well)):
+                assert isinstance(command, DropJobs)
+                assert not well
+                known += [(dropped, False) for dropped in command.numbers]
+
+    def submit_due(self, now):
+        while self.todo and self.todo[0][3] <= now:
+            job, size, terms, _ = self.todo.pop(0)
+            over = {n for n in terms.after | terms.after_ok if n in self.outcomes}
+            if any(not self.outcomes[each] for each in over & terms.after_ok):
+                self.settle(now, job, ok=False)
+                continue
+            if not self.queue.batches.has(terms.batch):
+                left = (terms.after - over, terms.after_ok - over)
+                terms = Terms(terms.batch, terms.at_once, *left)
+            self.queue.handle(JobSubmitted(now, Job(job, size, 9, now), terms))
+
+    def end_due(self, now):
+        for job in [each for each, end in self.ends.items() if end <= now]:
+            del self.ends[job]
+            if self.fate(job) == "again" and job not in self.tried:
+                self.tried.add(job)
+                self.promised.clear()  # a job that waits again has its old place
+                self.queue.handle(JobFailedToStart(now, job, requeue=True))
+                continue
+            self.queue.handle(JobEnded(now, job))
+            self.settle(now, job, ok=self.fate(job) != "badly")
+
+    def cancel_some(self, now):
+        for job in list(self.queue.jobs):
+            waits = self.queue.jobs.state(job) in (State.WAITING, State.KEPT_BACK)
+            if waits and self.fate(job) == "cancel" and now % 3 == 2:
+                self.queue.handle(JobCancelled(now, job))
+                self.settle(now, job, ok=False)
+
+    def start(self, now):
+        for job in started(self.queue.handle(Ticked(now))):
+            terms = self.terms[job]
+            assert all(each in self.outcomes for each in terms.after)
+            assert all(self.outcomes[each] for each in terms.after_ok)
+            self.ends[job] = now + min(9, self.runs[job % len(self.runs)])
+
+    def check(self):
+        """An array keeps its bound, and no reservation is put off."""
+        inside = Counter(
+            self.terms[job].batch
+            for job in self.queue.jobs
+            if self.queue.jobs.state(job) is not State.KEPT_BACK
+        )
+        for batch, count in inside.items():
+            assert count <= (self.terms[batch].at_once or count)
+        reservation = getattr(self.queue.planner, "reservation", None)
+        if self.policy == "easy" and reservation is not None:
+            job, at = reservation
+            assert at <= self.promised.setdefault(job.number, at)
+
+
 @pytest.mark.parametrize("policy", ["fcfs", "easy", "wfp"])
 @given(
     batches=st.lists(_BATCH, min_size=1, max_size=6),
@@ -170,82 +264,15 @@ _BATCH = st.tuples(
 def test_terms_hold_for_all_arrays_and_dependencies(policy, batches, fates, runs):
     """An array never exceeds its bound, no job starts before those for which it waits, a
     reservation is never put off, and each job starts or is dropped in the end."""
-    queue = machine(policy)
-    todo: list[tuple[int, int, Terms, int]] = []
-    number = 1
-    for tasks, at_once, size, before, at in sorted(batches, key=lambda one: one[4]):
-        known = range(1, number)
-        needs = {known[each % len(known)]: ok for each, ok in before if known}
-        after = frozenset(job for job, ok in needs.items() if not ok)
-        terms = Terms(number, at_once, after, frozenset(needs) - after)
-        for _ in range(tasks):
-            todo.append((number, size, terms, at))
-            number += 1
-    terms_of = {job: terms for job, _, terms, _ in todo}
-    outcomes: dict[int, bool] = {}
-    ends: dict[int, int] = {}
-    tries: Counter[int] = Counter()
-    promised: dict[int, int] = {}
-
-    def outcome(job: int, ok: bool, now: int) -> None:
-        todo_now = [(job, ok)]
-        while todo_now:
-            each, well = todo_now.pop()
-            outcomes[each] = well
-            if not queue.batches.awaits(each):
-                continue
-            for command in queue.handle(OutcomeKnown(now, each, well)):
-                assert isinstance(command, DropJobs)
-                assert not well
-                todo_now += [(dropped, False) for dropped in command.numbers]
-
+    history = _History(policy, _tasks_of(batches), fates, runs)
     now = 0
-    while todo or queue.jobs:
+    while history.todo or history.queue.jobs:
         assert now < 4000
-        while todo and todo[0][3] <= now:
-            job, size, terms, _ = todo.pop(0)
-            over = {each for each in terms.after | terms.after_ok if each in outcomes}
-            if any(not outcomes[each] for each in over & terms.after_ok):
-                outcome(job, False, now)
-                continue
-            if not queue.batches.has(terms.batch):
-                terms = Terms(
-                    terms.batch, terms.at_once, terms.after - over, terms.after_ok - over
-                )
-            queue.handle(JobSubmitted(now, Job(job, size, 9, now), terms))
-        for job in [each for each, end in ends.items() if end <= now]:
-            del ends[job]
-            fate = fates[job % len(fates)]
-            if fate == "again" and not tries[job]:
-                tries[job] += 1
-                promised.clear()  # a job that waits again has its old place
-                queue.handle(JobFailedToStart(now, job, requeue=True))
-                continue
-            queue.handle(JobEnded(now, job))
-            outcome(job, fate != "badly", now)
-        for job in list(queue.jobs):
-            waits = queue.jobs.state(job) in (State.WAITING, State.KEPT_BACK)
-            if waits and fates[job % len(fates)] == "cancel" and now % 3 == 2:
-                queue.handle(JobCancelled(now, job))
-                outcome(job, False, now)
-        for command in queue.handle(Ticked(now)):
-            if isinstance(command, StartJob):
-                job = command.job.number
-                terms = terms_of[job]
-                assert all(each in outcomes for each in terms.after)
-                assert all(outcomes[each] for each in terms.after_ok)
-                ends[job] = now + min(9, runs[job % len(runs)])
-        inside = Counter(
-            terms_of[job].batch
-            for job in queue.jobs
-            if queue.jobs.state(job) is not State.KEPT_BACK
-        )
-        for batch, count in inside.items():
-            assert count <= (terms_of[batch].at_once or count)
-        reservation = getattr(queue.planner, "reservation", None)
-        if policy == "easy" and reservation is not None:
-            job, at = reservation
-            assert at <= promised.setdefault(job.number, at)
+        history.submit_due(now)
+        history.end_due(now)
+        history.cancel_some(now)
+        history.start(now)
+        history.check()
         now += 1
-    assert len(outcomes) == len(terms_of)
-    assert not queue.batches
+    assert len(history.outcomes) == len(history.terms)
+    assert not history.queue.batches
