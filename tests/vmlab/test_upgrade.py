@@ -28,7 +28,7 @@ for job in $(seq {JOBS}); do
 done
 """
 LAPS = "cat runs/*.laps | od -A n -t d8 -v"
-#: What no package of cosched writes, or what stays: byte code of the system's Python.
+#: Files that no package of cosched writes, and the byte code of the system's Python.
 OTHERS = """
 /var/l*/dpkg* /var/lib/apt/* /var/lib/systemd/timers/* /var/lib/chrony* /var/log*
 /var/cache/* /tmp/* /root/* */__pycache__*

@@ -13,7 +13,7 @@ from cosched.core.node.slices.rest import PATIENCE
 
 
 class Rules:
-    """What the settings of a machine promise."""
+    """Reads from the settings of a machine how long jobs keep their CPUs."""
 
     def __init__(self, machine):
         self.settings = machine.settings
@@ -65,8 +65,8 @@ class Rules:
         return self.settings.gmet_within_ns(self.turns_ns[key])
 
     def protected_ns(self, job, asking):
-        """How long a scheduled job keeps its CPUs from another one, from its switch on. By
-        what is left of them, it is the longest such time."""
+        """Returns how long a scheduled job keeps its CPUs from another one, from its switch
+        on; in the order of what is left, the longest such time."""
         gmet_ns = self.gmet_ns(job.key)
         if self.by_rest:
             return PATIENCE * gmet_ns

@@ -1,4 +1,4 @@
-"""What a node promises about messages that pull a switch, and about refused requests."""
+"""Checks the promises about messages that pull a switch, and about refused requests."""
 
 from __future__ import annotations
 

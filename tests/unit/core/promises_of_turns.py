@@ -1,4 +1,4 @@
-"""What a node promises about turns: when they end, which job follows, and each switch."""
+"""Checks the promises about turns: their ends, the job that follows, and each switch."""
 
 from __future__ import annotations
 
