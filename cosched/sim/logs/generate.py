@@ -75,7 +75,7 @@ def generate(recipe: Recipe) -> Workload:
     span_s = max(1.0, work / (recipe.machine * recipe.load))
     if span_s * NS_PER_S >= COLUMN_LIMIT:
         raise CoschedError(
-            f"load {recipe.load:g}: the jobs would come in more than 290 years; want more"
+            f"load {recipe.load:g}: the jobs would come in more than 290 years; raise it"
         )
     arrivals = sorted(_arrival_s(span_s, chance) for _ in range(recipe.jobs))
     workload = Workload(f"generated-{recipe.seed}", recipe.machine)
