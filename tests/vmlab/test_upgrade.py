@@ -97,6 +97,8 @@ def test_no_job_notices_an_upgrade_and_a_purge_leaves_nothing(site):
     pids, old = jobs(site), main_pid(site)
     first = laps(site)
     time.sleep(WATCHED_S)
+    beside = laps(site)
+    site.root("n1", "dpkg-deb -R /home/user/next.deb /root/unpacked")
     before = laps(site)
     shown = install(site, "next.deb")
     after = laps(site)
@@ -108,10 +110,13 @@ def test_no_job_notices_an_upgrade_and_a_purge_leaves_nothing(site):
     taken = laps(site)
     time.sleep(WATCHED_S)
     last = laps(site)
-    rates = [rate(first, before), rate(before, after), rate(taken, last)]
-    print(f"{after[0] - before[0]:.0f} s of upgrade; laps a second {rates}")
-    assert rates[1] > rates[0] / 2
-    assert rates[2] > rates[0] / 2
+    alone, unpacking = rate(first, beside), rate(beside, before)
+    upgrade, later = rate(before, after), rate(taken, last)
+    print(f"{after[0] - before[0]:.0f} s of upgrade; laps a second: {upgrade:.0f};")
+    print(f"beside dpkg alone {unpacking:.0f}; before {alone:.0f}, after {later:.0f}")
+    # dpkg takes a CPU of two, so the upgrade itself is compared with dpkg alone.
+    assert upgrade > unpacking / 2
+    assert later > alone / 2
     assert all(a < b for a, b in zip(before[1], last[1], strict=True)), "each job goes on"
     check_end(site)
     site.root("n1", "dpkg --purge cosched 2>&1")
