@@ -13,6 +13,7 @@ from cosched.core.errors import CoschedError
 from scripts.vmlab import lab, slurm
 from scripts.vmlab.lab import VmLab
 from scripts.vmlab.options import parser
+from scripts.vmlab.package import make_package
 from scripts.vmlab.plan import Shape
 from scripts.vmlab.release import release_of
 from scripts.vmlab.remote import ROOT, USER
@@ -43,6 +44,12 @@ def _image(options: argparse.Namespace) -> int:
     release = release_of(options.release)
     image, disk = lab.make_disks(options.cache, release, options.fresh, _reporter())
     print(f"{image.disk}\n{disk}")
+    return 0
+
+
+def _package(options: argparse.Namespace) -> int:
+    release = release_of(options.release)
+    print(make_package(options.cache, release, options.folder, _reporter()))
     return 0
 
 
@@ -88,6 +95,7 @@ def _slurm(options: argparse.Namespace) -> int:
 COMMANDS: Mapping[str, Callable[[argparse.Namespace], int]] = {
     "up": _up,
     "image": _image,
+    "package": _package,
     "down": _down,
     "status": _status,
     "exec": _exec,

@@ -49,18 +49,15 @@ def disk(cache: Path, image: Image, release: Release, fresh: bool, log: Path) ->
 
     ``fresh``: without /opt/cosched, for an operator who installs it.
     """
-    files = tree()
+    files = tree(*PARTS, *FILES)
     kind = "fresh" if fresh else "opt"
     kept = cache / f"{kind}-{release.suite}-{_fingerprint(files, image, release)}"
     if kept.exists():
         return kept
     folder = cache / f"unfinished-{os.getpid()}"
     try:
-        for name in files:
-            place = folder / "opt" / "src" / name
-            place.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(REPOSITORY / name, place)
-        shutil.copytree(_wheels(cache, release, log), folder / "opt" / "wheels")
+        copy_sources(files, folder / "opt" / "src")
+        shutil.copytree(wheels(cache, release, log), folder / "opt" / "wheels")
         if not fresh:
             words = ["unshare", "--mount", "--propagation", "private", "sh", "-ec", _INSIDE]
             places = (str(image.root), str(folder / "opt"))
@@ -74,11 +71,19 @@ def disk(cache: Path, image: Image, release: Release, fresh: bool, log: Path) ->
     return kept
 
 
-def tree() -> list[str]:
-    """Returns the files of the working tree that git tracks or would add."""
+def copy_sources(names: list[str], folder: Path) -> None:
+    """Copies files of the working tree into a folder."""
+    for name in names:
+        place = folder / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(REPOSITORY / name, place)
+
+
+def tree(*parts: str) -> list[str]:
+    """Returns the files in these parts of the working tree that git tracks or would add."""
     words = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--"]
     done = subprocess.run(
-        [*words, *PARTS, *FILES], cwd=REPOSITORY, capture_output=True, check=False
+        [*words, *parts], cwd=REPOSITORY, capture_output=True, check=False
     )
     if done.returncode != 0:
         raise CoschedError(f"git: {os.fsdecode(done.stderr).strip()}")
@@ -94,7 +99,7 @@ def _fingerprint(files: list[str], image: Image, release: Release) -> str:
     return digest.hexdigest()[:16]
 
 
-def _wheels(cache: Path, release: Release, log: Path) -> Path:
+def wheels(cache: Path, release: Release, log: Path) -> Path:
     """Returns a folder with the wheels of all packages that cosched needs."""
     needed = requirements()
     digest = hashlib.sha256("\n".join((*needed, *release.wheels)).encode()).hexdigest()

@@ -54,15 +54,20 @@ def parser() -> argparse.ArgumentParser:
         "--memory", type=int, default=shape.memory_mib, metavar="MIB", help="of a node"
     )
     image = commands.add_parser("image", help="only make the disks that 'up' boots")
+    package = commands.add_parser(
+        "package", help="make the Debian package in the image of its release"
+    )
+    package.add_argument("folder", type=Path, help="for the package")
     for command in (up, image):
+        command.add_argument(
+            "--fresh", action="store_true", help="do not install cosched: sources only"
+        )
+    for command in (up, image, package):
         command.add_argument(
             "--release",
             default=shape.release,
             metavar="NAME",
             help=f"of Debian: {', '.join(RELEASES)} (default: {shape.release})",
-        )
-        command.add_argument(
-            "--fresh", action="store_true", help="do not install cosched: sources only"
         )
         command.add_argument(
             "--cache", type=Path, default=default_cache(), help=argparse.SUPPRESS

@@ -1,11 +1,9 @@
-"""Gives tests the Debian package: built here, or the file that COSCHED_DEB names.
+"""Gives tests the Debian package: built now, or the file that COSCHED_DEB names.
 
-Such a file may be for another release. It is used as it is, so it may be older than this
-tree.
+Such a file is used as it is, so it may be older than this tree.
 """
 
 import os
-import platform
 import re
 import shutil
 import subprocess
@@ -21,27 +19,28 @@ SUITES = {"12": "bookworm", "13": "trixie"}
 
 
 def given_package(folder):
-    """Puts the package into a folder; returns its path."""
+    """Puts the package of this machine's release into a folder; returns its path."""
+    return _package(folder, "deb")
+
+
+def package_for(suite, folder):
+    """Puts the package of a release into a folder; skips if COSCHED_DEB has another."""
+    named = os.environ.get("COSCHED_DEB")
+    if named and suite_of(named) != suite:
+        pytest.skip(f"COSCHED_DEB is a package for {suite_of(named)}, not for {suite}")
+    return _package(folder, "deb-for", suite)
+
+
+def _package(folder, *words):
     package = folder / NAME
     if built := os.environ.get("COSCHED_DEB"):
         shutil.copy(built, package)
     else:
-        subprocess.run([ROOT / "scripts/package", "deb", folder], check=True, timeout=1800)
+        command = [ROOT / "scripts/package", *words, folder]
+        subprocess.run(command, check=True, timeout=1800)
         (made,) = folder.glob("cosched_*.deb")
         made.rename(package)
     return package
-
-
-def package_for(suite, folder):
-    """Puts the package for a release into a folder; skips where it is for another."""
-    named = os.environ.get("COSCHED_DEB")
-    if named:
-        found = suite_of(named)
-    else:
-        found = platform.freedesktop_os_release().get("VERSION_CODENAME")
-    if found != suite:
-        pytest.skip(f"COSCHED_DEB must name a package for {suite}; this is for {found}")
-    return given_package(folder)
 
 
 def raise_version(package, raised):

@@ -147,3 +147,21 @@ def test_tmpfiles_keep_a_domain_on_the_disk(package, tmp_path):
     link = tmp_path / "run/cosched/domain"
     assert str(link.readlink()) == "/var/lib/cosched/domain"
     assert (tmp_path / "var/lib/cosched/domain").is_dir()
+
+
+@pytest.mark.parametrize(
+    ("words", "mistake"),
+    [
+        (("deb-for",), "deb-for needs a release: trixie or bookworm"),
+        (("deb-for", "trixie", "a", "b"), "deb-for does not take 'b'"),
+        (("deb", "a", "b"), "deb does not take 'b'"),
+        (("rpm",), "no command 'rpm'"),
+    ],
+)
+def test_mistake_in_the_command_is_one_line(words, mistake):
+    done = subprocess.run(
+        [ROOT / "scripts/package", *words], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert mistake in done.stderr
+    assert (done.stderr.count("\n"), done.stdout) == (1, "")

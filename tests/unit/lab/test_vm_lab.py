@@ -231,7 +231,7 @@ def test_state_without_a_release_is_that_of_debian_12(tmp_path):
 
 
 def test_disk_of_opt_has_the_working_tree_and_what_it_requires():
-    files = opt.tree()
+    files = opt.tree(*opt.PARTS, *opt.FILES)
     assert {"pyproject.toml", "cosched/__init__.py", "daemons/cosched.service"} <= set(
         files
     )
