@@ -13,7 +13,7 @@ import click
 
 from cosched.cli.connection import connect
 from cosched.cli.declared import Command, argument, command
-from cosched.cli.domain.job_names import find_own_jobs
+from cosched.cli.domain.job_names import find_jobs_to_steer
 from cosched.cli.options import complete_domain_jobs, domain_dir_option, json_option
 from cosched.cli.values import Parsed
 from cosched.cluster.client import Client, NoDomain
@@ -42,7 +42,9 @@ class _OfJobs(Command):
         job or several. name: that of the command. done: the state of a job after it."""
         problems: dict[JobRef, str | None] = {}
         with connect(self.run_dir) as client:
-            for job in find_own_jobs(client, self.jobs, os.geteuid(), f"cosched {name}"):
+            for job in find_jobs_to_steer(
+                client, self.jobs, os.geteuid(), f"cosched {name}"
+            ):
                 try:
                     action(client, job)
                     problems[job] = None
@@ -167,7 +169,7 @@ class Resize(Command):
 
     def run(self) -> None:
         with connect(self.run_dir) as client:
-            (job,) = find_own_jobs(client, [self.job], os.geteuid(), "cosched resize")
+            (job,) = find_jobs_to_steer(client, [self.job], os.geteuid(), "cosched resize")
             bounds = client.resize(job, *self.bounds)
         if self.as_json:
             click.echo(json.dumps({"job": _shown(job), **bounds._asdict()}))

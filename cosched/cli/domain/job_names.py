@@ -48,32 +48,35 @@ def find_jobs(client: Client, name: str, uid: int) -> list[JobRef]:
     return []
 
 
-def find_own_jobs(
+def find_jobs_to_steer(
     client: Client, names: Sequence[str], uid: int, command: str
 ) -> list[JobRef]:
     """Returns each job of the domain with one of these numbers, or that is the only live
-    job or array of user ``uid`` with one of these names. Raises CoschedError if none or
-    several jobs have a name. command: as for ``namesake_error``.
+    job or array with one of these names which user ``uid`` may steer: its own ones, and for
+    root those of all users, its own first. Raises CoschedError if none or several jobs have
+    a name. command: as for ``namesake_error``.
     """
     numbered = {name: _by_number(name) for name in names}
-    own: list[JobInfo] = []
+    live: list[JobInfo] = []
     if None in numbered.values():
-        own = [job for job in client.queue(folded=True) if job["uid"] == uid]
+        queue = client.queue(folded=True)
+        live = [job for job in queue if uid in (0, job["uid"])]
     found = (
-        ref or _find_only_job(own, name, uid, command) for name, ref in numbered.items()
+        ref or _find_only_job(live, name, uid, command) for name, ref in numbered.items()
     )
     return list(dict.fromkeys(found))
 
 
-def _find_only_job(own: Sequence[JobInfo], name: str, uid: int, command: str) -> JobRef:
-    found = [JobRef(number) for number in numbers_of(own, name, uid)]
+def _find_only_job(live: Sequence[JobInfo], name: str, uid: int, command: str) -> JobRef:
+    found = [JobRef(number) for number in numbers_of(live, name, uid)]
     if len(found) > 1:
         raise namesake_error(found, name, command)
     if found:
         return found[0]
     if not name or name[0].isdecimal():
         parse_job(name, "job")  # raises what is wrong with the number
-    raise CoschedError(f"no live job of yours has the name {name}; see cosched queue --me")
+    of, option = (" of yours", " --me") if uid else ("", "")
+    raise CoschedError(f"no live job{of} has the name {name}; see cosched queue{option}")
 
 
 def _by_number(text: str) -> JobRef | None:

@@ -649,7 +649,8 @@ def test_each_job_is_steered_with_one_line(desk, capsys, what, done):
 
 
 @pytest.mark.parametrize("what", ["cancel", "hold", "unhold"])
-def test_one_live_job_of_the_user_is_steered_by_its_name(desk, capsys, what):
+def test_one_live_job_of_the_user_is_steered_by_its_name(desk, capsys, monkeypatch, what):
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
     mine = {"uid": os.geteuid(), "ended_ns": None}
     desk.job(1, name="app", uid=os.geteuid())  # it has ended
     desk.job(2, name="app", **mine)
@@ -670,6 +671,21 @@ def test_one_live_job_of_the_user_is_steered_by_its_name(desk, capsys, what):
     assert {request["do"] for request in desk.asked} == {"queue"}
     assert run_cli(cosched, [what, "4", "app"]) == 1
     assert {request["do"] for request in desk.asked} == {"queue"}
+
+
+def test_root_steers_a_job_of_any_user_by_its_name(desk, capsys, monkeypatch):
+    desk.job(1, name="app", ended_ns=None, uid=1000)
+    desk.job(2, name="app", ended_ns=None, uid=1001)
+    desk.job(3, name="solver", ended_ns=None, uid=1001)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert run_cli(cosched, ["cancel", "solver"]) == 0
+    assert run_cli(cosched, ["cancel", "app"]) == 1
+    assert run_cli(cosched, ["cancel", "ap"]) == 1
+    assert capsys.readouterr().err.splitlines() == [
+        "cosched: jobs 1 and 2 have the name app; give a number: cosched cancel 1",
+        "cosched: no live job has the name ap; see cosched queue",
+    ]
+    assert [job["job"] for job in desk.asked if job["do"] == "cancel"] == [3]
 
 
 def test_a_whole_name_goes_before_one_that_a_table_has_cut(desk):
