@@ -130,8 +130,8 @@ def _batch() -> dict[str, Any]:
     return {
         "cwd": option(
             type=Parsed("DIR", _directory),
-            help="The working directory of the job; its files are in it.  [default: this"
-            " one]",
+            help="The working directory of the job; its files are in it. The path of"
+            " PROGRAM begins in yours.  [default: yours]",
         ),
         "array": option(
             type=Parsed("INDICES", _array),

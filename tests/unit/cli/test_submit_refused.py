@@ -17,6 +17,8 @@ from cosched.cli.entry import run_cli
             ["--no-shim", "/nothere/mpiexec", "-n", "2", "true"],
             "launcher '/nothere/mpiexec'",
         ),
+        (["--cwd", "there", "./app"], "path begins in yours; give "),
+        (["--cwd", "there", "./nothere"], "nothere': no such file"),
         (["--output", ".", "true"], "is a directory, so the job has no place"),
     ],
 )
@@ -29,6 +31,8 @@ def test_nothing_is_started_for_it(tmp_path, monkeypatch, capsys, words, error):
 
     monkeypatch.setattr("cosched.cluster.up.private.start_private", start)
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there/app").touch(0o755)
     assert run_cli(cosched, ["submit", "--run-dir", str(tmp_path / "run"), *words]) == 1
     assert error in capsys.readouterr().err
     assert not started
