@@ -50,7 +50,11 @@ for one in $(tr '\000\n' '\n\001' < "/proc/$$/environ" 2> /dev/null); do
 done
 set +f
 unset IFS
-# A variable cannot be longer than 128 KiB.
-[ -z "$others" ] || [ ${#others} -gt 130000 ] || export COSCHED_OTHER_VARIABLES="$others"
+if [ ${#others} -gt 130000 ]; then # a variable cannot be longer than 128 KiB
+    echo "${0##*/}: warning: ${others%%=*} and other variables that sh does not keep are" \
+        "longer than 128 KiB together, so jobs do not get them; unset some" >&2
+elif [ -n "$others" ]; then
+    export COSCHED_OTHER_VARIABLES="$others"
+fi
 exec "$python" -I -X utf8 "$self" "$@"
 '''

@@ -100,20 +100,35 @@ def test_a_job_gets_the_variables_as_they_are(folder, name):
 )
 def test_a_command_leaves_variables_as_they_are(tmp_path, name, value):
     """The commands begin in sh, which leaves out some variables, and changes others."""
+    given, shown, complaint = given_and_shown(tmp_path, {name: value})
+    assert shown[name] == value
+    assert set(shown) - {"LC_CTYPE", "SHLVL", "_", "PWD", "OLDPWD"} == set(given) - {"PWD"}
+    assert not complaint
+
+
+def test_variables_that_cannot_be_kept_are_named(tmp_path):
+    many = {f"BASH_FUNC_{letter}%%": "x" * 50_000 for letter in "abc"}
+    given, shown, complaint = given_and_shown(tmp_path, many)
+    assert set(given) - set(shown) == set(many)
+    assert complaint.startswith("cosched-shows: warning: BASH_FUNC_")
+    assert complaint.count("\n") == 1
+
+
+def given_and_shown(folder, variables):
+    """Runs a command that prints its variables; returns those it was given, those it has,
+    and what it wrote to standard error."""
     start = ROOT / "cosched" / "start"
-    command = tmp_path / "cosched-shows"
+    command = folder / "cosched-shows"
     texts = (start / "command.sh").read_text(), (start / "isolated.py").read_text()
     command.write_text("".join(texts) + "\nrun('shows')\n")
     command.chmod(0o755)
-    (tmp_path / "python3").symlink_to(sys.executable)
-    (tmp_path / "shows.py").write_text(
+    (folder / "python3").symlink_to(sys.executable)
+    (folder / "shows.py").write_text(
         "import json, os\ndef main(): print(json.dumps(dict(os.environ)))\n"
     )
-    given = {"PATH": os.environ["PATH"], "PYTHONPATH": str(tmp_path), name: value}
-    done = subprocess.run([command], env=given, capture_output=True, check=True)
-    shown = json.loads(done.stdout)
-    assert shown[name] == value
-    assert set(shown) - {"LC_CTYPE", "SHLVL", "_", "PWD", "OLDPWD"} == set(given) - {"PWD"}
+    given = {"PATH": os.environ["PATH"], "PYTHONPATH": str(folder), **variables}
+    done = subprocess.run([command], env=given, capture_output=True, text=True, check=True)
+    return given, json.loads(done.stdout), done.stderr
 
 
 def test_packages_that_only_the_user_has_come_last(tmp_path):
