@@ -33,8 +33,9 @@ def check_here(job: Job) -> None:
     cannot be sent, whatever the domain is."""
     job.check()
     _check_output(job)
-    _check_directory_of_program(job)
     program = _with_program_of_here(job).argv[0]
+    if not os.path.exists(program):
+        _check_not_in_its_directory(job)
     given = os.environ if job.environ is None else job.environ
     require(program, given, "launcher" if is_launcher(program) else "program")
 
@@ -138,17 +139,14 @@ def _with_program_of_here(job: Job) -> Job:
     return job._replace(argv=(path, *job.argv[1:]))
 
 
-def _check_directory_of_program(job: Job) -> None:
-    """Raises CoschedError if the program is only in the job's directory."""
+def _check_not_in_its_directory(job: Job) -> None:
+    """Raises CoschedError if the job's directory has the program."""
     program = job.argv[0]
-    here = _with_program_of_here(job).argv[0]
-    if here == program or os.path.exists(here):
-        return
-    there = os.path.join(job.cwd, program)
-    if os.path.isfile(there):
+    there = os.path.normpath(os.path.join(job.cwd, program))
+    if job.cwd and "/" in program and os.path.isfile(there):
         raise CoschedError(
-            f"program '{program}': is in the job's directory, but its path begins in yours;"
-            f" give {os.path.normpath(there)}"
+            f"program '{program}': no such file in this directory; the job's directory"
+            f" has one: give {there}"
         )
 
 

@@ -198,6 +198,6 @@ def _state(folder: Path) -> Path:
 
 
 def require_root() -> None:
-    """CoschedError unless this process may share files with the nodes as any user."""
+    """CoschedError unless this process may make images and share files as any user."""
     if os.geteuid() != 0:
-        raise CoschedError("the lab needs root, to share a home with its nodes: use sudo")
+        raise CoschedError("images and virtual machines of the lab need root: use sudo")

@@ -28,8 +28,8 @@ CLONE = "/opt/src"
 QUICKER = "export PIP_NO_COMPILE=1"
 #: A site has one usual MPI; Debian 13's nodes also have Open MPI.
 USUAL_MPI = "update-alternatives --set mpi /usr/bin/mpicc.mpich"
-#: An iteration takes some 30 times as long under emulation. The jobs of the page still run
-#: when it looks at them.
+#: The page's jobs take more than 18 minutes under emulation. The shorter ones end within
+#: five, and still run when the page looks at them.
 LONG, SHORTER = "-i 3000", "-i 500"
 (APT_INSTALL,) = re.findall("^apt install .*$", PACKAGES, re.MULTILINE)
 (APT_PURGE,) = re.findall("`(apt purge [a-z]*)`", PACKAGES)

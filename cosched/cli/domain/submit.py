@@ -130,8 +130,8 @@ def _batch() -> dict[str, Any]:
     return {
         "cwd": option(
             type=Parsed("DIR", _directory),
-            help="The working directory of the job; its files are in it. The path of"
-            " PROGRAM begins in yours.  [default: yours]",
+            help="The working directory of the job; its files are in it. A relative"
+            " path of PROGRAM still begins in this one.  [default: this one]",
         ),
         "array": option(
             type=Parsed("INDICES", _array),

@@ -17,7 +17,7 @@ from cosched.cli.entry import run_cli
             ["--no-shim", "/nothere/mpiexec", "-n", "2", "true"],
             "launcher '/nothere/mpiexec'",
         ),
-        (["--cwd", "there", "./app"], "path begins in yours; give "),
+        (["--cwd", "there", "./app"], "the job's directory has one: give "),
         (["--cwd", "there", "./nothere"], "nothere': no such file"),
         (["--output", ".", "true"], "is a directory, so the job has no place"),
     ],

@@ -119,7 +119,7 @@ def test_lab_needs_root(tmp_path, capsys, monkeypatch):
     for words in (["up"], ["down"], ["image"]):
         assert run(tmp_path, *words) == 1
         assert capsys.readouterr().err == (
-            "scripts/vm-lab: the lab needs root, to share a home with its nodes: use sudo\n"
+            "scripts/vm-lab: images and virtual machines of the lab need root: use sudo\n"
         )
 
 
